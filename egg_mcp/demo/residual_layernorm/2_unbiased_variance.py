@@ -1,0 +1,74 @@
+"""One kernel, with a mistake: the variance is divided by columns - 1.
+
+That is what torch.var() does by default. Layer normalisation divides by columns.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+BLOCK = 2048
+NUM_WARPS = 8
+
+
+@triton.jit
+def residual_layernorm_kernel(
+    x_ptr, residual_ptr, weight_ptr, bias_ptr, y_ptr, columns, eps, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    first = row.to(tl.int64) * columns
+
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + lanes
+        mask = at < columns
+        x = tl.load(x_ptr + first + at, mask=mask, other=0.0)
+        x += tl.load(residual_ptr + first + at, mask=mask, other=0.0)
+        total += x
+    mean = tl.sum(total, axis=0) / columns
+
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + lanes
+        mask = at < columns
+        x = tl.load(x_ptr + first + at, mask=mask, other=0.0)
+        x += tl.load(residual_ptr + first + at, mask=mask, other=0.0)
+        centred = tl.where(mask, x - mean, 0.0)
+        squares += centred * centred
+    rstd = 1.0 / tl.sqrt(tl.sum(squares, axis=0) / (columns - 1) + eps)
+
+    for start in range(0, columns, BLOCK):
+        at = start + lanes
+        mask = at < columns
+        x = tl.load(x_ptr + first + at, mask=mask, other=0.0)
+        x += tl.load(residual_ptr + first + at, mask=mask, other=0.0)
+        weight = tl.load(weight_ptr + at, mask=mask, other=0.0)
+        bias = tl.load(bias_ptr + at, mask=mask, other=0.0)
+        tl.store(y_ptr + first + at, (x - mean) * rstd * weight + bias, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, hidden: int):
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden)
+        nn.init.uniform_(self.norm.weight, 0.5, 1.5)
+        nn.init.uniform_(self.norm.bias, -0.5, 0.5)
+
+    def forward(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        x, residual = x.contiguous(), residual.contiguous()
+        rows, columns = x.shape
+        y = torch.empty_like(x)
+        residual_layernorm_kernel[(rows,)](
+            x,
+            residual,
+            self.norm.weight,
+            self.norm.bias,
+            y,
+            columns,
+            self.norm.eps,
+            BLOCK=BLOCK,
+            num_warps=NUM_WARPS,
+        )
+        return y

@@ -1,0 +1,122 @@
+"""What can go wrong, as one tree.
+
+EggError
+|- RequestError        the caller can mend it: shown to the model as a tool error
+|  |- UnknownSession, UnknownJob, UnknownCandidate, UnknownGuideline
+|  |- StageOrderError  a stage was called before its entry condition holds
+|  |- InvalidSource    source text that cannot be Python, or is over its limit
+|  |- InvalidReference a reference that is not in KernelBench form
+|  `- FileRefused      a file outside the workspace, unreadable, or named over HTTP
+|- SandboxError        the machine failed, never the candidate
+|  |- WorkerUnavailable no Python with torch, or it did not come up
+|  |- WorkerDied       the worker ended without an answer
+|  |- WorkerTimedOut   a phase ran past its deadline
+|  `- ProtocolError    a frame that breaks the format
+|- StateError          the state folder cannot be used
+|  |- StateUnwritable, StateFull, StateTooNew
+`- KnowledgeError      a guideline page breaks the format
+
+A candidate that does not compile, is wrong, hangs or is slow is none of these: it is a Verdict.
+"""
+
+
+class EggError(Exception):
+    """Every error this package raises on purpose."""
+
+
+class RequestError(EggError):
+    """The request must change; the message says what was wrong, what is allowed, what next."""
+
+
+class UnknownSession(RequestError):
+    """No session of that id is known to this state folder, or to this principal."""
+
+
+class UnknownJob(RequestError):
+    """No job of that id is known to this state folder."""
+
+
+class UnknownCandidate(RequestError):
+    """The session has no candidate of that number."""
+
+
+class UnknownGuideline(RequestError):
+    """No guideline of that id in that stage."""
+
+
+class StageOrderError(RequestError):
+    """A stage's entry condition does not hold; the message names the missing call."""
+
+
+class InvalidSource(RequestError):
+    """Source text that cannot be stored or compiled as Python."""
+
+
+class InvalidReference(RequestError):
+    """A reference that is not in KernelBench form."""
+
+
+class FileRefused(RequestError):
+    """A file that this server will not read."""
+
+
+class SandboxError(EggError):
+    """The worker side failed; the candidate is not to blame."""
+
+
+class WorkerUnavailable(SandboxError):
+    """The worker's Python has no torch, or it did not become ready in time."""
+
+
+class WorkerDied(SandboxError):
+    """The worker process ended before it answered.
+
+    Attributes:
+        exit_code: as `Popen.returncode`: negative for a signal; None when not known.
+        output_tail: the end of what the process printed.
+    """
+
+    def __init__(self, message: str, exit_code: int | None = None, output_tail: str = "") -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.output_tail = output_tail
+
+
+class WorkerTimedOut(SandboxError):
+    """A phase ran past its deadline and the worker's process group was killed.
+
+    Attributes:
+        phase: which deadline it was.
+        deadline_s: its length.
+        output_tail: the end of what the process printed.
+    """
+
+    def __init__(self, phase: str, deadline_s: float, output_tail: str = "") -> None:
+        super().__init__(f"{phase} took longer than {deadline_s:g} s")
+        self.phase = phase
+        self.deadline_s = deadline_s
+        self.output_tail = output_tail
+
+
+class ProtocolError(SandboxError):
+    """A frame that is not in the format of `egg_mcp.sandbox.frames`."""
+
+
+class StateError(EggError):
+    """The state folder cannot be used."""
+
+
+class StateUnwritable(StateError):
+    """The state folder cannot be written."""
+
+
+class StateFull(StateError):
+    """The disk below the state folder is full; nothing of the last write was kept."""
+
+
+class StateTooNew(StateError):
+    """A newer release wrote this state; this one must not touch it."""
+
+
+class KnowledgeError(EggError):
+    """A guideline page breaks the format; the message starts with file and line."""

@@ -1,0 +1,175 @@
+"""JobRunner: work that outlives the call that asked for it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.abc
+
+from egg_mcp.errors import EggError, UnknownJob
+from egg_mcp.executor import Report
+from egg_mcp.sandbox.evaluation import Evaluation
+from egg_mcp.store import Store
+from egg_mcp.vocabulary.job import Job, JobStatus
+from egg_mcp.vocabulary.problem import Screening
+from egg_mcp.vocabulary.record import utc_now
+from egg_mcp.vocabulary.verdict import VerdictStatus
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+"""How often a waiting call tells its client that it is alive."""
+
+Outcome = Screening | Evaluation
+Work = Callable[[Report], Awaitable[Outcome]]
+Heartbeat = Callable[[float, str], Awaitable[None]]
+OnChange = Callable[[Job], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Live:
+    """A job that runs in this process."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    progress: str = "queued"
+    cancelled_by_caller: bool = False
+
+
+class JobRunner:
+    """Starts jobs, lets callers wait for them, and writes down how they end."""
+
+    def __init__(
+        self,
+        store: Store,
+        owner_id: str,
+        task_group: anyio.abc.TaskGroup,
+        on_change: OnChange,
+    ) -> None:
+        self._store = store
+        self._owner_id = owner_id
+        self._task_group = task_group
+        self._on_change = on_change
+        self._live: dict[str, _Live] = {}
+
+    def start(self, job: Job, work: Work) -> Job:
+        """Write the job down, then run it."""
+        self._store.jobs.add(job, self._owner_id)
+        live = self._live[job.job_id] = _Live()
+        self._task_group.start_soon(self._run, job, work, live)
+        return job
+
+    def get(self, job_id: str, principal: str) -> Job:
+        """The job as it stands.
+
+        Raises:
+            UnknownJob: none of that id, or another principal's.
+        """
+        job = self._store.jobs.get(job_id)
+        if job is None or job.principal != principal:
+            raise UnknownJob(
+                f"no job {job_id!r} is known here. session_status(session_id=...) lists the jobs of "
+                "a session; the same submission again finds its job, too."
+            )
+        if job.status is JobStatus.RUNNING:
+            live = self._live.get(job_id)
+            progress = live.progress if live else "running in another server on this state"
+            return job.model_copy(update={"progress": progress})
+        return job
+
+    async def wait(self, job_id: str, principal: str, wait_s: float, heartbeat: Heartbeat) -> Job:
+        """Wait for the job's end, at most `wait_s` seconds; a beat each second.
+
+        The caller giving up does not end the job.
+        """
+        deadline = anyio.current_time() + wait_s
+        beat = 0.0
+        while True:
+            job = self.get(job_id, principal)
+            left_s = deadline - anyio.current_time()
+            if job.status.is_final or left_s <= 0:
+                return job
+            live = self._live.get(job_id)
+            with anyio.move_on_after(min(HEARTBEAT_S, left_s)):
+                if live is not None:
+                    await live.ended.wait()
+                else:
+                    await anyio.sleep(HEARTBEAT_S)
+            beat += 1
+            await heartbeat(beat, self.get(job_id, principal).progress)
+
+    async def cancel(self, job_id: str, principal: str) -> Job:
+        """End the job if it runs in this server; its processes are gone when this returns.
+
+        Raises:
+            UnknownJob: none of that id, or another principal's.
+        """
+        job = self.get(job_id, principal)
+        live = self._live.get(job_id)
+        if job.status.is_final or live is None:
+            return job
+        live.cancelled_by_caller = True
+        live.scope.cancel()
+        await live.ended.wait()
+        return self.get(job_id, principal)
+
+    async def _run(self, job: Job, work: Work, live: _Live) -> None:
+        async def report(line: str) -> None:
+            if line != live.progress:
+                live.progress = line
+                self._store.jobs.append_log(job.job_id, f"{utc_now()} {line}\n")
+
+        ended = job.model_copy(update={"status": JobStatus.INTERRUPTED})
+        try:
+            with live.scope:
+                ended = await self._ended(job, work, report)
+            if live.scope.cancelled_caught:
+                ended = job.model_copy(
+                    update={"status": JobStatus.CANCELLED, "error": "cancelled by the caller"}
+                )
+        finally:
+            with contextlib.suppress(EggError):
+                # The disk may be full: the job then stays `running` until its server is gone.
+                self._store.jobs.update(
+                    ended.model_copy(
+                        update={"finished_at": utc_now(), "progress": ended.status.value}
+                    )
+                )
+            self._live.pop(job.job_id, None)
+            live.ended.set()
+        await self._on_change(ended)
+
+    async def _ended(self, job: Job, work: Work, report: Report) -> Job:
+        try:
+            outcome = await work(report)
+            return self._with_outcome(job, outcome)
+        except EggError as error:
+            log.warning("job %s failed: %s", job.job_id, error)
+            return job.model_copy(update={"status": JobStatus.FAILED, "error": str(error)})
+        except Exception as error:  # a bug here must end one job, not the server
+            log.exception("job %s failed", job.job_id)
+            text = f"internal error: {type(error).__name__}: {error}"
+            return job.model_copy(update={"status": JobStatus.FAILED, "error": text})
+
+    def _with_outcome(self, job: Job, outcome: Outcome) -> Job:
+        if isinstance(outcome, Screening):
+            return job.model_copy(update={"status": JobStatus.DONE, "screening": outcome})
+        verdict = outcome.verdict
+        if job.session_id is not None and job.candidate is not None:
+            self._store.verdicts.add(job.session_id, job.candidate, verdict, job.job_id)
+            for kind, text in outcome.asm.items():
+                self._store.artifacts.put(job.session_id, job.candidate, kind, text)
+        if outcome.printed:
+            self._store.jobs.append_log(job.job_id, f"--- printed ---\n{outcome.printed}\n")
+        failed = verdict.status is VerdictStatus.INFRA_ERROR
+        return job.model_copy(
+            update={
+                "status": JobStatus.FAILED if failed else JobStatus.DONE,
+                "error": verdict.explanation if failed else None,
+                "verdict": verdict,
+            }
+        )

@@ -1,0 +1,1 @@
+"""Expert guidelines: one Markdown page a rule, and the Python that reads them."""

@@ -1,0 +1,346 @@
+"""Evaluation: one candidate, from source to verdict. All decisions are made here or in the referee."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.abc
+
+from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
+from egg_mcp.sandbox.diagnosis import explain, likely_cause
+from egg_mcp.sandbox.referee import Referee
+from egg_mcp.sandbox.shared_file import SharedFile
+from egg_mcp.sandbox.stopwatch import Stopwatch
+from egg_mcp.sandbox.trial_plan import PlannedTrial, judged, plan_trials, precision_class
+from egg_mcp.sandbox.worker_process import UserCodeError, WorkerProcess
+from egg_mcp.settings import Settings
+from egg_mcp.vocabulary.family import compute_operators
+from egg_mcp.vocabulary.precision import PrecisionClass, PrecisionPolicy
+from egg_mcp.vocabulary.verdict import Rigor, Timing, Trial, Verdict, VerdictStatus
+
+Report = Callable[[str], Awaitable[None]]
+
+_SLACK_BYTES = 1 << 20
+_EMULATED_REASON = "no GPU: values were checked under the Triton interpreter, speed was not"
+_UNFAITHFUL = ("bfloat16", "float8")
+"""Dtypes that Triton's own interpreter computes wrongly (triton#4972, #8322)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A verdict and what goes into the store beside it."""
+
+    verdict: Verdict
+    printed: str = ""
+    asm: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is known so far; a crash in the middle leaves it usable."""
+
+    trials: list[Trial] = field(default_factory=list[Trial])
+    precision: PrecisionClass = PrecisionClass.NOT_CLASSIFIED
+    launches: dict[str, int] = field(default_factory=dict[str, int])
+    operators: dict[str, int] = field(default_factory=dict[str, int])
+    flags: list[str] = field(default_factory=list[str])
+    phases_ms: dict[str, float] = field(default_factory=dict[str, float])
+    timing: Timing | None = None
+    phase: str = "start"
+
+
+class CandidateEvaluation:
+    """Runs one candidate against a warm referee, in a process of its own."""
+
+    def __init__(
+        self,
+        referee: Referee,
+        settings: Settings,
+        policy: PrecisionPolicy,
+        rigor: Rigor,
+        report: Report,
+    ) -> None:
+        self._referee = referee
+        self._settings = settings
+        self._policy = policy
+        self._rigor = rigor
+        self._report = report
+        self._found = _Findings()
+
+    async def run(self, source: str, task_group: anyio.abc.TaskGroup) -> Evaluation:
+        """Judge this source.
+
+        Raises:
+            SandboxError: the machine or the referee failed; nothing is said about the candidate.
+        """
+        if refused := self._unfaithful():
+            return Evaluation(self._verdict(VerdictStatus.INFRA_ERROR, refused))
+        await self._report("starting the candidate's process")
+        async with self._phase("start"):
+            worker = await WorkerProcess.start("candidate", self._settings, task_group)
+        try:
+            verdict = await self._judge(worker, source)
+            asm = await self._asm(worker) if verdict.status is VerdictStatus.PASS else {}
+            return Evaluation(verdict, worker.output.text(), asm)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await worker.aclose()
+
+    async def _judge(self, worker: WorkerProcess, source: str) -> Verdict:
+        try:
+            await self._build(worker, source)
+            await self._run_trials(worker)
+            if all(trial.passed for trial in self._found.trials):
+                await self._measure(worker)
+        except UserCodeError as error:
+            return self._failure(error).model_copy(update={"output_tail": worker.printed()})
+        except (WorkerTimedOut, WorkerDied, ProtocolError) as error:
+            if worker.is_running or not self._referee.worker.is_running:
+                raise  # the referee failed, not the candidate
+            return self._end_of_process(error, worker)
+        return self._from_trials().model_copy(update={"output_tail": worker.printed()})
+
+    async def _build(self, worker: WorkerProcess, source: str) -> None:
+        await self._report("building")
+        async with self._phase("build"):
+            with SharedFile("inbox") as inbox, SharedFile("outbox") as outbox:
+                await self._referee.open_files(inbox, outbox)
+                exported = await self._referee.ask("export_init")
+                inbox.seal_size()
+                fds = (inbox.readable_fd, outbox.writable_fd)
+                await self._ask(worker, "open_files", "build", fds=fds)
+                await self._ask(
+                    worker,
+                    "build",
+                    "build",
+                    source=source,
+                    seed=self._referee.weight_seed,
+                    init=exported["init"],
+                    init_style=exported["init_style"],
+                )
+                reply = await self._ask(worker, "weights", "build", state=exported["state"])
+        if reply.get("how") == "seed_only":
+            names = ", ".join(map(str, reply.get("unmatched", ())))
+            self._found.flags.append(
+                f"weights could not be copied from the reference ({names[:300]} differ in name or "
+                "shape): they come from the same seed instead"
+            )
+
+    async def _run_trials(self, worker: WorkerProcess) -> None:
+        planned = plan_trials(self._rigor)
+        for number, trial in enumerate(planned):
+            await self._report(f"trial {number + 1} of {len(planned)}")
+            phase = "first_call" if number == 0 else "trials"
+            async with self._phase(phase):
+                passed = await self._run_trial(worker, number, trial)
+            if number == 0 and not passed and self._found.trials[0].error_ratio is None:
+                return  # not even the structure holds: further trials would say the same
+
+    async def _run_trial(self, worker: WorkerProcess, number: int, planned: PlannedTrial) -> bool:
+        first = number == 0
+        with SharedFile("inbox") as inbox, SharedFile("referee-out") as unread:
+            await self._referee.open_files(inbox, unread)
+            made = await self._referee.ask(
+                "prepare", trial=number, kind=planned.inputs, seed=planned.seed, offset=0
+            )
+            if made.get("skipped"):
+                self._found.flags.append(f"trial {planned.kind} skipped: {made['skipped']}")
+                return True
+            inbox.seal_size()
+            room = int(made["expected_bytes"]) + int(made["input_bytes"]) + _SLACK_BYTES
+            with SharedFile("outbox", room) as outbox:
+                outbox.seal_size()
+                phase = "first_call" if first else "trial"
+                fds = (inbox.readable_fd, outbox.writable_fd)
+                await self._ask(worker, "open_files", phase, fds=fds)
+                called = await self._ask(
+                    worker,
+                    "call",
+                    phase,
+                    inputs=made["inputs"],
+                    swap=planned.kind == "swapped",
+                    # The last call, too: an autotuned kernel's first one counts its tuning.
+                    audit=first or planned.kind == "repeat",
+                    out_offset=0,
+                )
+                await self._referee.open_files(inbox, outbox)
+                reply = await self._referee.ask(
+                    "judge",
+                    trial=number,
+                    outputs=called.get("outputs"),
+                    inputs_after=called.get("inputs_after"),
+                )
+                await self._referee.ask("forget", trial=number)
+        self._note(planned, made, called, reply, first=first)
+        return self._found.trials[-1].passed
+
+    def _note(
+        self,
+        planned: PlannedTrial,
+        made: dict[str, Any],
+        called: dict[str, Any],
+        reply: dict[str, Any],
+        *,
+        first: bool,
+    ) -> None:
+        found = self._found
+        found.trials.append(judged(planned, reply, self._policy))
+        if planned.kind == "zero_mean":
+            found.precision = precision_class(reply)
+        if "launches" in called:
+            found.launches = _counts(called["launches"])
+            found.operators = compute_operators(_counts(called.get("operators")))
+        if first:
+            if called.get("aliases_input") and not made.get("aliases_input"):
+                found.flags.append("an output shares memory with an input")
+            if called.get("on_device") is False:
+                found.flags.append("an output is not on the Problem's device")
+
+    async def _measure(self, worker: WorkerProcess) -> None:
+        if worker.device is None or worker.device.kind != "cuda":
+            return
+        async with self._phase("timing"):
+            watch = Stopwatch(self._referee, worker, self._settings, self._rigor, self._policy)
+            self._found.timing, trial = await watch.measure(self._report)
+        self._found.trials.append(trial)
+
+    async def _asm(self, worker: WorkerProcess) -> dict[str, str]:
+        try:
+            reply = await self._ask(worker, "asm", "trial")
+        except (UserCodeError, WorkerTimedOut, WorkerDied, ProtocolError):
+            return {}  # nice to have; the verdict stands without it
+        return {str(kind): str(text) for kind, text in dict(reply.get("asm", {})).items()}
+
+    async def _ask(
+        self, worker: WorkerProcess, op: str, phase: str, **fields: Any
+    ) -> dict[str, Any]:
+        deadline_s = {
+            "build": self._settings.build_deadline_s,
+            "first_call": self._settings.first_call_deadline_s,
+            "trial": self._settings.trial_deadline_s,
+        }[phase]
+        return await worker.call(op, phase=phase, deadline_s=deadline_s, **fields)
+
+    @contextlib.asynccontextmanager
+    async def _phase(self, name: str) -> AsyncGenerator[None]:
+        self._found.phase = name
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent_ms = (time.perf_counter() - began) * 1e3
+            phases = self._found.phases_ms
+            phases[name] = round(phases.get(name, 0.0) + spent_ms, 1)
+
+    def _unfaithful(self) -> str | None:
+        device = self._referee.worker.device
+        if device is None or device.kind == "cuda":
+            return None
+        dtypes = {name for name in self._referee.dtypes if name.startswith(_UNFAITHFUL)}
+        if not dtypes:
+            return None
+        return (
+            f"There is no GPU here, and Triton's interpreter computes {', '.join(sorted(dtypes))} "
+            "wrongly: no verdict is better than a false one. Run this Problem on a GPU."
+        )
+
+    def _from_trials(self) -> Verdict:
+        trials = tuple(self._found.trials)
+        if not all(trial.passed for trial in trials):
+            return self._verdict(
+                VerdictStatus.WRONG,
+                explain(trials),
+                likely_cause(trials, self._found.precision),
+            )
+        emulated = self._referee.worker.device is None or (
+            self._referee.worker.device.kind == "emulated"
+        )
+        worst = max((trial.error_ratio or 0.0 for trial in trials), default=0.0)
+        text = (
+            f"All {len(trials)} trials hold under `{self._policy.value}`; the largest RMS error is "
+            f"{worst:.2g} times the reference's own."
+        )
+        status = VerdictStatus.EMULATED_PASS if emulated else VerdictStatus.PASS
+        if emulated:
+            text += " Emulated on the CPU: not run on a GPU, no speed measured."
+        return self._verdict(status, text)
+
+    def _failure(self, error: UserCodeError) -> Verdict:
+        text = error.message + (f"\n{error.traceback}" if error.traceback else "")
+        if error.phase == "forward" and error.kind != "triton_compile":
+            cause = {
+                "out_of_memory": "the candidate needs more device memory than there is",
+                "exit": "the code ends the process; a forward must return its result",
+            }.get(error.kind)
+            return self._verdict(
+                VerdictStatus.CRASHED, f"`forward` raised in {self._found.phase}: {text}", cause
+            )
+        cause = {
+            "missing": "the source must define `class ModelNew(nn.Module)`",
+            "import": "the worker's Python lacks that module: install it there, or do without",
+            "triton_compile": "the interpreter and the compiler accept different things: only "
+            "what triton.language defines may be used inside a kernel",
+        }.get(error.kind)
+        return self._verdict(VerdictStatus.BUILD_FAILED, f"Did not build: {text}", cause)
+
+    def _end_of_process(
+        self, error: WorkerTimedOut | WorkerDied | ProtocolError, worker: WorkerProcess
+    ) -> Verdict:
+        if isinstance(error, WorkerTimedOut):
+            emulated = worker.device is not None and worker.device.kind == "emulated"
+            cause = "a loop that does not end" + (
+                ", or shapes too large for the interpreter: try smaller ones" if emulated else ""
+            )
+            status, text = VerdictStatus.TIMED_OUT, f"{error}; the process group was killed."
+        elif isinstance(error, WorkerDied):
+            cause = "an access outside a tensor, or code that ends the process"
+            status, text = VerdictStatus.CRASHED, f"{error}."
+        else:
+            cause = "the code wrote into a file descriptor that is not its own"
+            status, text = VerdictStatus.CRASHED, f"{error}."
+        verdict = self._verdict(status, text, cause)
+        return verdict.model_copy(update={"output_tail": worker.printed()})
+
+    def _verdict(
+        self, status: VerdictStatus, explanation: str, cause: str | None = None
+    ) -> Verdict:
+        found = self._found
+        reason = None if found.timing else "not correct, so not timed"
+        if status is VerdictStatus.EMULATED_PASS:
+            reason = _EMULATED_REASON
+        return Verdict(
+            status=status,
+            explanation=explanation,
+            likely_cause=cause,
+            rigor=self._rigor,
+            precision_policy=self._policy,
+            precision_class=found.precision,
+            custom_kernel=self._custom_kernel(),
+            launches=found.launches,
+            torch_operators=found.operators,
+            flags=tuple(found.flags),
+            trials=tuple(found.trials),
+            timing=found.timing,
+            timing_reason=reason,
+            phases_ms=found.phases_ms,
+            device=self._referee.worker.device,
+        )
+
+    def _custom_kernel(self) -> Any:
+        if not self._found.trials:
+            return "unknown"
+        if not self._found.launches:
+            return "none"
+        return "partial" if self._found.operators else "all"
+
+
+def _counts(value: object) -> dict[str, int]:
+    """Name -> count, from a reply that may be anything; at most 50 entries."""
+    if not isinstance(value, dict):
+        return {}
+    pairs = [(str(name)[:200], count) for name, count in value.items() if isinstance(count, int)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return dict(pairs[:50])

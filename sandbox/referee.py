@@ -1,0 +1,120 @@
+"""Referee: the process that holds the reference, its inputs and what is expected."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Self
+
+import anyio.abc
+
+from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
+from egg_mcp.sandbox.shared_file import SharedFile
+from egg_mcp.sandbox.worker_process import UserCodeError, WorkerProcess
+from egg_mcp.settings import Settings
+from egg_mcp.vocabulary.family import families_of
+from egg_mcp.vocabulary.problem import Problem, Screening
+
+_SEED_BITS = 48
+
+_LOAD_ADVICE = {
+    "syntax": "Mend the syntax and call design_algorithm again.",
+    "import": "The worker's Python lacks that module: install it there, name another Python with "
+    "--worker-python, or leave the import out.",
+    "missing": "KernelBench form needs `class Model(nn.Module)` and `get_inputs()`; "
+    "`get_init_inputs()` is optional.",
+    "construct": "`Model(*get_init_inputs())` must work.",
+    "inputs": "`get_inputs()` must return the arguments of `forward` as a list.",
+}
+
+
+def new_seed() -> int:
+    """A seed nobody can foresee."""
+    return secrets.randbits(_SEED_BITS)
+
+
+class Referee:
+    """A worker that is trusted with the reference. Warm: it serves many candidates in turn."""
+
+    def __init__(self, worker: WorkerProcess, problem: Problem, settings: Settings) -> None:
+        self.problem = problem
+        self.worker = worker
+        self.weight_seed = new_seed()
+        self.dtypes: frozenset[str] = frozenset()
+        self._settings = settings
+
+    @classmethod
+    async def start(
+        cls, problem: Problem, settings: Settings, task_group: anyio.abc.TaskGroup
+    ) -> tuple[Self, Screening]:
+        """Start the process, load the reference, and run it by itself.
+
+        Returns:
+            The referee and what the screening found; unless that is `ok`, the referee is closed.
+
+        Raises:
+            WorkerUnavailable: the worker side cannot run here.
+        """
+        worker = await WorkerProcess.start("referee", settings, task_group)
+        referee = cls(worker, problem, settings)
+        screening = (await referee._screen()).model_copy(update={"device": worker.device})
+        values = (*screening.inputs, *screening.outputs)
+        referee.dtypes = frozenset(value.dtype for value in values if value.dtype)
+        if screening.status != "ok":
+            await referee.aclose()
+        return referee, screening
+
+    async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        """One request under the referee's own deadline. Raises as `WorkerProcess.call`."""
+        return await self.worker.call(
+            op,
+            phase=f"the reference's {op}",
+            deadline_s=self._settings.referee_deadline_s,
+            **fields,
+        )
+
+    async def open_files(self, inbox: SharedFile, outbox: SharedFile) -> None:
+        """Hand over the files of the next exchange: it writes the first, reads the second."""
+        await self.ask("open_files", fds=(inbox.writable_fd, outbox.readable_fd))
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self.worker.aclose()
+
+    async def _screen(self) -> Screening:
+        try:
+            await self.ask(
+                "load",
+                source=self.problem.source,
+                name="reference",
+                weight_seed=self.weight_seed,
+            )
+            found = await self.ask(
+                "screen", seeds=[new_seed(), new_seed()], weight_seed2=new_seed()
+            )
+        except UserCodeError as error:
+            return _failed(_in_words(error))
+        except WorkerTimedOut as error:
+            return _failed(
+                f"{error}. Use smaller shapes"
+                + (" (there is no GPU here)." if self._is_emulated else ".")
+            )
+        except (WorkerDied, ProtocolError) as error:
+            return _failed(f"The reference ended its process: {error}.")
+        fields = {name: found[name] for name in Screening.model_fields if name in found}
+        fields["families"] = families_of(found.get("operators", {}))
+        return Screening.model_validate(fields)
+
+    @property
+    def _is_emulated(self) -> bool:
+        return self.worker.device is not None and self.worker.device.kind == "emulated"
+
+
+def _failed(explanation: str) -> Screening:
+    return Screening(status="reference_failed", explanation=explanation)
+
+
+def _in_words(error: UserCodeError) -> str:
+    advice = _LOAD_ADVICE.get(error.kind, "`Model.forward(*get_inputs())` must work by itself.")
+    where = f" in {error.phase}" if error.phase else ""
+    trace = f"\n{error.traceback}" if error.traceback else ""
+    return f"The reference failed{where}: {error.message} {advice}{trace}"

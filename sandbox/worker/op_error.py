@@ -1,0 +1,119 @@
+"""OpError: why an operation failed, as text that can travel."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Generator
+from typing import Any
+
+MAX_MESSAGE_CHARS = 2000
+MAX_TRACEBACK_CHARS = 6000
+MAX_CAUSES = 8
+
+BUILD_ERRORS = frozenset({"CompilationError", "PTXASError", "OutOfResources", "AutotunerError"})
+
+
+class OpError(Exception):
+    """A failure with a kind the parent can act on. Holds text only: no frames, no tensors."""
+
+    def __init__(self, kind: str, message: str, phase: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.phase = phase
+        self.message = message[:MAX_MESSAGE_CHARS]
+        self.trace = trace
+
+    def reply(self) -> dict[str, Any]:
+        """As the `error` of a reply."""
+        return {
+            "kind": self.kind,
+            "phase": self.phase,
+            "message": self.message,
+            "traceback": self.trace,
+        }
+
+
+@contextlib.contextmanager
+def user_code(phase: str, user_file: str, kind: str = "exception") -> Generator[None]:
+    """Run the user's code inside: whatever it raises, `SystemExit` too, becomes an OpError.
+
+    Args:
+        phase: what the code was doing.
+        user_file: only its frames are shown.
+        kind: for exceptions that have no kind of their own.
+    """
+    try:
+        yield
+    except OpError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code must never end the loop
+        raise from_exception(error, phase, user_file, kind) from None
+
+
+def from_exception(
+    error: BaseException, phase: str, user_file: str, kind: str = "exception"
+) -> OpError:
+    """The OpError for something that user code raised."""
+    return OpError(_kind(error, phase, kind), _message(error), phase, _trace(error, user_file))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain and len(chain) < MAX_CAUSES:
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return chain
+
+
+def _kind(error: BaseException, phase: str, otherwise: str) -> str:
+    if not isinstance(error, Exception):
+        return "exit"
+    names = {
+        base.__name__ if base.__module__.startswith("triton") else ""
+        for link in _causes(error)
+        for base in type(link).__mro__
+    }
+    if names & BUILD_ERRORS:
+        return "triton_compile"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "out_of_memory"
+    if isinstance(error, ImportError) and phase in ("import", "construct"):
+        return "import"
+    return otherwise
+
+
+def _line(error: BaseException) -> str:
+    # A hostile __str__ may raise, even SystemExit.
+    try:
+        lines = traceback.format_exception_only(type(error), error)
+    except BaseException:  # noqa: BLE001
+        return f"{type(error).__name__}: (its message cannot be printed)"
+    # Of a SyntaxError the last line says what; the ones before say where.
+    if isinstance(error, SyntaxError):
+        lines = [*lines[-1:], *lines[:-1]]
+    return "".join(lines).strip()
+
+
+def _message(error: BaseException) -> str:
+    first, *causes = [_line(link) for link in _causes(error)]
+    half = MAX_MESSAGE_CHARS // 2
+    if not causes:
+        return first[:MAX_MESSAGE_CHARS]
+    return f"{first[:half]}\nCaused by: {causes[-1][:half]}"[:MAX_MESSAGE_CHARS]
+
+
+def _trace(error: BaseException, user_file: str) -> str:
+    lines: list[str] = []
+    try:
+        for link in reversed(_causes(error)):
+            frames = traceback.extract_tb(link.__traceback__)
+            own = [frame for frame in frames if frame.filename == user_file]
+            lines += [
+                f"line {frame.lineno}, in {frame.name}: {(frame.line or '').strip()[:200]}"
+                for frame in own[-20:]
+            ]
+    except BaseException:  # noqa: BLE001 - a traceback is a courtesy, never a failure
+        return ""
+    return "\n".join(lines)[-MAX_TRACEBACK_CHARS:]

@@ -1,0 +1,96 @@
+"""Which call comes next: always one, with its reason."""
+
+from __future__ import annotations
+
+from egg_mcp.session.standing import Standing
+from egg_mcp.vocabulary.job import Job
+from egg_mcp.vocabulary.session import SessionRecord
+from egg_mcp.vocabulary.stage import Stage
+from egg_mcp.vocabulary.verdict import Verdict
+
+STALE_ATTEMPTS = 3
+"""So many attempts in a stage without a new champion, and the next stage is suggested."""
+
+
+def after_running(job: Job) -> str:
+    """While the job runs."""
+    return f'get_job(job_id="{job.job_id}"): the work goes on by itself.'
+
+
+def after_failure(job: Job) -> str:
+    """After the machine failed, or its server went away."""
+    return (
+        f"Make the same {job.stage.value} call again: nothing is lost, and it runs afresh. If it "
+        "fails again, run `egg-mcp doctor` on that machine."
+    )
+
+
+def after_brief(session: SessionRecord, stage: Stage, standing: Standing) -> str:
+    """After a stage was asked for its brief."""
+    if stage is Stage.VERIFY_AND_BENCHMARK:
+        return _call(session, stage, "") + ": judges the champion at full rigor."
+    parent = standing.champion.candidate.number if standing.champion else None
+    start = f", parent={parent}" if parent else ""
+    return (
+        f"{_call(session, stage, f', kernel_code=<your kernel>{start}, rationale=<why>')}: hand in "
+        "a kernel that follows the brief."
+    )
+
+
+def after_verdict(
+    session: SessionRecord, stage: Stage, standing: Standing, number: int, verdict: Verdict
+) -> str:
+    """After a candidate was judged."""
+    champion = standing.champion
+    if not verdict.status.is_correct:
+        parent = champion.candidate.number if champion else number
+        return (
+            f"{_call(session, stage, f', kernel_code=<mended>, parent={parent}')}: "
+            "mend what the verdict names."
+        )
+    if stage is Stage.VERIFY_AND_BENCHMARK:
+        return (
+            f'export_kernel(session_id="{session.session_id}", candidate={number}): '
+            "the final verdict holds."
+        )
+    return _after_correct(session, stage, standing, number)
+
+
+def after_verdict_alone(verdict: Verdict) -> str:
+    """After a stand-alone evaluation."""
+    if verdict.status.is_correct:
+        return "Use it; or design_algorithm(reference_code=...) to make it faster in stages."
+    return "verify_and_benchmark(reference_code=..., kernel_code=<mended>)."
+
+
+def _after_correct(session: SessionRecord, stage: Stage, standing: Standing, number: int) -> str:
+    attempts = standing.of_stage(stage)
+    following = stage.following
+    leads = standing.champion is not None and standing.champion.candidate.number == number
+    stale = _since_champion(standing, stage) >= STALE_ATTEMPTS
+    if stage is Stage.DESIGN_ALGORITHM and len(attempts) < 2:
+        return (
+            f"{_call(session, stage, ', kernel_code=<another structure>')}: compare a second, "
+            "structurally different kernel before tuning."
+        )
+    if following is None:
+        raise AssertionError("the last stage takes no candidates")
+    if leads or stale:
+        why = "it leads the pool" if leads else f"{STALE_ATTEMPTS} attempts brought no new champion"
+        return f"{_call(session, following, '')}: {why}, so go on to the next stage's brief."
+    champion = standing.champion.candidate.number if standing.champion else number
+    return (
+        f"{_call(session, stage, f', kernel_code=<next idea>, parent={champion}')}: it did not "
+        "beat the champion."
+    )
+
+
+def _since_champion(standing: Standing, stage: Stage) -> int:
+    """Attempts of this stage after the champion was handed in."""
+    champion = standing.champion
+    last = champion.candidate.number if champion else 0
+    return sum(1 for attempt in standing.of_stage(stage) if attempt.candidate.number > last)
+
+
+def _call(session: SessionRecord, stage: Stage, more: str) -> str:
+    return f'{stage.value}(session_id="{session.session_id}"{more})'
