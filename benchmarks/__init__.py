@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks NAME`; results with date and versions go to `results/`."""
