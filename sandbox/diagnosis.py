@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from egg_mcp.vocabulary.family import OperatorFamily
 from egg_mcp.vocabulary.precision import PrecisionClass
 from egg_mcp.vocabulary.verdict import Mismatch, Trial
+
+_DOT_FAMILIES = {OperatorFamily.GEMM, OperatorFamily.CONVOLUTION, OperatorFamily.ATTENTION}
 
 _STALE = (
     "the result does not follow the inputs' contents: something is cached by pointer, by call "
@@ -27,8 +30,16 @@ def explain(trials: tuple[Trial, ...]) -> str:
     return text
 
 
-def likely_cause(trials: tuple[Trial, ...], seen: PrecisionClass) -> str:
-    """The most frequent cause of this pattern of failures."""
+def likely_cause(
+    trials: tuple[Trial, ...], seen: PrecisionClass, families: tuple[OperatorFamily, ...]
+) -> str:
+    """The most frequent cause of this pattern of failures.
+
+    Args:
+        trials: all of them.
+        seen: the class that the zero-mean trial showed.
+        families: what the Problem is made of: only some of it can be done in TF32.
+    """
     failed = [trial for trial in trials if not trial.passed]
     stale_only = {trial.kind for trial in failed} <= {"swapped", "repeat", "timed"}
     first = failed[0].mismatches[0]
@@ -39,12 +50,22 @@ def likely_cause(trials: tuple[Trial, ...], seen: PrecisionClass) -> str:
     if stale_only:
         return _STALE
     if seen in (PrecisionClass.TF32_LIKE, PrecisionClass.BF16_LIKE):
-        return (
-            f"the arithmetic is {seen.value.removesuffix('_like')}: tl.dot on float32 takes TF32 "
-            'unless told otherwise; pass input_precision="ieee", "tf32x3" or "bf16x3", keep '
-            "accumulators in float32, or open a session under a looser precision policy"
-        )
+        return _small_error(seen, families)
     return _by_values(first)
+
+
+def _small_error(seen: PrecisionClass, families: tuple[OperatorFamily, ...]) -> str:
+    approximate = (
+        "an approximation or a slightly different formula: tanh instead of erf, unbiased instead "
+        "of biased variance, another eps, half-precision intermediates"
+    )
+    if not _DOT_FAMILIES & set(families):
+        return approximate
+    return (
+        f"errors of the size of {seen.value.removesuffix('_like')}: tl.dot on float32 takes TF32 "
+        'unless told otherwise, so pass input_precision="ieee", "tf32x3" or "bf16x3" and keep '
+        f"accumulators in float32; or {approximate}"
+    )
 
 
 def _by_values(first: Mismatch) -> str:

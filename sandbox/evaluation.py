@@ -6,26 +6,27 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio.abc
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
-from egg_mcp.sandbox.diagnosis import explain, likely_cause
-from egg_mcp.sandbox.referee import Referee
+from egg_mcp.sandbox.findings import Findings
+from egg_mcp.sandbox.referee import Referee, ReferenceRaised
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.stopwatch import Stopwatch
 from egg_mcp.sandbox.trial_plan import PlannedTrial, judged, plan_trials, precision_class
 from egg_mcp.sandbox.worker_process import UserCodeError, WorkerProcess
 from egg_mcp.settings import Settings
 from egg_mcp.vocabulary.family import compute_operators
-from egg_mcp.vocabulary.precision import PrecisionClass, PrecisionPolicy
-from egg_mcp.vocabulary.verdict import Rigor, Timing, Trial, Verdict, VerdictStatus
+from egg_mcp.vocabulary.precision import PrecisionPolicy
+from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus
 
 Report = Callable[[str], Awaitable[None]]
 
 _SLACK_BYTES = 1 << 20
-_EMULATED_REASON = "no GPU: values were checked under the Triton interpreter, speed was not"
+_NOT_SENT = {"t": "other", "v": "nothing"}
+"""In the place of inputs that a candidate's process did not send back: they do not match."""
 _UNFAITHFUL = ("bfloat16", "float8")
 """Dtypes that Triton's own interpreter computes wrongly (triton#4972, #8322)."""
 
@@ -37,20 +38,6 @@ class Evaluation:
     verdict: Verdict
     printed: str = ""
     asm: dict[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(slots=True)
-class _Findings:
-    """What is known so far; a crash in the middle leaves it usable."""
-
-    trials: list[Trial] = field(default_factory=list[Trial])
-    precision: PrecisionClass = PrecisionClass.NOT_CLASSIFIED
-    launches: dict[str, int] = field(default_factory=dict[str, int])
-    operators: dict[str, int] = field(default_factory=dict[str, int])
-    flags: list[str] = field(default_factory=list[str])
-    phases_ms: dict[str, float] = field(default_factory=dict[str, float])
-    timing: Timing | None = None
-    phase: str = "start"
 
 
 class CandidateEvaluation:
@@ -69,7 +56,7 @@ class CandidateEvaluation:
         self._policy = policy
         self._rigor = rigor
         self._report = report
-        self._found = _Findings()
+        self._found = Findings(policy, rigor, referee.worker.device, referee.families)
 
     async def run(self, source: str, task_group: anyio.abc.TaskGroup) -> Evaluation:
         """Judge this source.
@@ -78,7 +65,7 @@ class CandidateEvaluation:
             SandboxError: the machine or the referee failed; nothing is said about the candidate.
         """
         if refused := self._unfaithful():
-            return Evaluation(self._verdict(VerdictStatus.INFRA_ERROR, refused))
+            return Evaluation(self._found.verdict(VerdictStatus.INFRA_ERROR, refused))
         await self._report("starting the candidate's process")
         async with self._phase("start"):
             worker = await WorkerProcess.start("candidate", self._settings, task_group)
@@ -96,13 +83,19 @@ class CandidateEvaluation:
             await self._run_trials(worker)
             if all(trial.passed for trial in self._found.trials):
                 await self._measure(worker)
+        except ReferenceRaised as error:
+            return self._found.verdict(VerdictStatus.REFERENCE_FAILED, str(error))
         except UserCodeError as error:
-            return self._failure(error).model_copy(update={"output_tail": worker.printed()})
+            return self._found.after_user_error(error).model_copy(
+                update={"output_tail": worker.printed()}
+            )
         except (WorkerTimedOut, WorkerDied, ProtocolError) as error:
             if worker.is_running or not self._referee.worker.is_running:
                 raise  # the referee failed, not the candidate
-            return self._end_of_process(error, worker)
-        return self._from_trials().model_copy(update={"output_tail": worker.printed()})
+            return self._found.after_end_of_process(error).model_copy(
+                update={"output_tail": worker.printed()}
+            )
+        return self._found.after_trials().model_copy(update={"output_tail": worker.printed()})
 
     async def _build(self, worker: WorkerProcess, source: str) -> None:
         await self._report("building")
@@ -144,9 +137,7 @@ class CandidateEvaluation:
         first = number == 0
         with SharedFile("inbox") as inbox, SharedFile("referee-out") as unread:
             await self._referee.open_files(inbox, unread)
-            made = await self._referee.ask(
-                "prepare", trial=number, kind=planned.inputs, seed=planned.seed, offset=0
-            )
+            made = await self._referee.prepare(number, planned.inputs, planned.seed)
             if made.get("skipped"):
                 self._found.flags.append(f"trial {planned.kind} skipped: {made['skipped']}")
                 return True
@@ -168,13 +159,9 @@ class CandidateEvaluation:
                     out_offset=0,
                 )
                 await self._referee.open_files(inbox, outbox)
-                reply = await self._referee.ask(
-                    "judge",
-                    trial=number,
-                    outputs=called.get("outputs"),
-                    inputs_after=called.get("inputs_after"),
+                reply = await self._referee.judge(
+                    number, called.get("outputs"), called.get("inputs_after", _NOT_SENT)
                 )
-                await self._referee.ask("forget", trial=number)
         self._note(planned, made, called, reply, first=first)
         return self._found.trials[-1].passed
 
@@ -237,6 +224,7 @@ class CandidateEvaluation:
             phases[name] = round(phases.get(name, 0.0) + spent_ms, 1)
 
     def _unfaithful(self) -> str | None:
+        """Why no verdict is possible here, if emulation would compute the Problem wrongly."""
         device = self._referee.worker.device
         if device is None or device.kind == "cuda":
             return None
@@ -248,99 +236,10 @@ class CandidateEvaluation:
             "wrongly: no verdict is better than a false one. Run this Problem on a GPU."
         )
 
-    def _from_trials(self) -> Verdict:
-        trials = tuple(self._found.trials)
-        if not all(trial.passed for trial in trials):
-            return self._verdict(
-                VerdictStatus.WRONG,
-                explain(trials),
-                likely_cause(trials, self._found.precision),
-            )
-        emulated = self._referee.worker.device is None or (
-            self._referee.worker.device.kind == "emulated"
-        )
-        worst = max((trial.error_ratio or 0.0 for trial in trials), default=0.0)
-        text = (
-            f"All {len(trials)} trials hold under `{self._policy.value}`; the largest RMS error is "
-            f"{worst:.2g} times the reference's own."
-        )
-        status = VerdictStatus.EMULATED_PASS if emulated else VerdictStatus.PASS
-        if emulated:
-            text += " Emulated on the CPU: not run on a GPU, no speed measured."
-        return self._verdict(status, text)
-
-    def _failure(self, error: UserCodeError) -> Verdict:
-        text = error.message + (f"\n{error.traceback}" if error.traceback else "")
-        if error.phase == "forward" and error.kind != "triton_compile":
-            cause = {
-                "out_of_memory": "the candidate needs more device memory than there is",
-                "exit": "the code ends the process; a forward must return its result",
-            }.get(error.kind)
-            return self._verdict(
-                VerdictStatus.CRASHED, f"`forward` raised in {self._found.phase}: {text}", cause
-            )
-        cause = {
-            "missing": "the source must define `class ModelNew(nn.Module)`",
-            "import": "the worker's Python lacks that module: install it there, or do without",
-            "triton_compile": "the interpreter and the compiler accept different things: only "
-            "what triton.language defines may be used inside a kernel",
-        }.get(error.kind)
-        return self._verdict(VerdictStatus.BUILD_FAILED, f"Did not build: {text}", cause)
-
-    def _end_of_process(
-        self, error: WorkerTimedOut | WorkerDied | ProtocolError, worker: WorkerProcess
-    ) -> Verdict:
-        if isinstance(error, WorkerTimedOut):
-            emulated = worker.device is not None and worker.device.kind == "emulated"
-            cause = "a loop that does not end" + (
-                ", or shapes too large for the interpreter: try smaller ones" if emulated else ""
-            )
-            status, text = VerdictStatus.TIMED_OUT, f"{error}; the process group was killed."
-        elif isinstance(error, WorkerDied):
-            cause = "an access outside a tensor, or code that ends the process"
-            status, text = VerdictStatus.CRASHED, f"{error}."
-        else:
-            cause = "the code wrote into a file descriptor that is not its own"
-            status, text = VerdictStatus.CRASHED, f"{error}."
-        verdict = self._verdict(status, text, cause)
-        return verdict.model_copy(update={"output_tail": worker.printed()})
-
-    def _verdict(
-        self, status: VerdictStatus, explanation: str, cause: str | None = None
-    ) -> Verdict:
-        found = self._found
-        reason = None if found.timing else "not correct, so not timed"
-        if status is VerdictStatus.EMULATED_PASS:
-            reason = _EMULATED_REASON
-        return Verdict(
-            status=status,
-            explanation=explanation,
-            likely_cause=cause,
-            rigor=self._rigor,
-            precision_policy=self._policy,
-            precision_class=found.precision,
-            custom_kernel=self._custom_kernel(),
-            launches=found.launches,
-            torch_operators=found.operators,
-            flags=tuple(found.flags),
-            trials=tuple(found.trials),
-            timing=found.timing,
-            timing_reason=reason,
-            phases_ms=found.phases_ms,
-            device=self._referee.worker.device,
-        )
-
-    def _custom_kernel(self) -> Any:
-        if not self._found.trials:
-            return "unknown"
-        if not self._found.launches:
-            return "none"
-        return "partial" if self._found.operators else "all"
-
 
 def _counts(value: object) -> dict[str, int]:
     """Name -> count, from a reply that may be anything; at most 50 entries."""
     if not isinstance(value, dict):
         return {}
-    pairs = [(str(name)[:200], count) for name, count in value.items() if isinstance(count, int)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return dict(pairs[:50])
+    pairs = cast("dict[object, object]", value).items()
+    return dict([(str(name)[:200], count) for name, count in pairs if isinstance(count, int)][:50])

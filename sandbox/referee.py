@@ -11,7 +11,7 @@ from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.worker_process import UserCodeError, WorkerProcess
 from egg_mcp.settings import Settings
-from egg_mcp.vocabulary.family import families_of
+from egg_mcp.vocabulary.family import OperatorFamily, families_of
 from egg_mcp.vocabulary.problem import Problem, Screening
 
 _SEED_BITS = 48
@@ -32,6 +32,10 @@ def new_seed() -> int:
     return secrets.randbits(_SEED_BITS)
 
 
+class ReferenceRaised(Exception):
+    """The reference failed after it had been accepted."""
+
+
 class Referee:
     """A worker that is trusted with the reference. Warm: it serves many candidates in turn."""
 
@@ -40,6 +44,7 @@ class Referee:
         self.worker = worker
         self.weight_seed = new_seed()
         self.dtypes: frozenset[str] = frozenset()
+        self.families: tuple[OperatorFamily, ...] = ()
         self._settings = settings
 
     @classmethod
@@ -58,6 +63,7 @@ class Referee:
         referee = cls(worker, problem, settings)
         screening = (await referee._screen()).model_copy(update={"device": worker.device})
         values = (*screening.inputs, *screening.outputs)
+        referee.families = screening.families
         referee.dtypes = frozenset(value.dtype for value in values if value.dtype)
         if screening.status != "ok":
             await referee.aclose()
@@ -71,6 +77,38 @@ class Referee:
             deadline_s=self._settings.referee_deadline_s,
             **fields,
         )
+
+    async def prepare(self, trial: int, kind: str, seed: int) -> dict[str, Any]:
+        """Make a trial's inputs and what is expected for them.
+
+        Raises:
+            ReferenceRaised: the reference fails on inputs of its own making.
+        """
+        try:
+            return await self.ask("prepare", trial=trial, kind=kind, seed=seed, offset=0)
+        except UserCodeError as error:
+            raise ReferenceRaised(
+                f"The reference, which ran before, raised on other inputs (seed {seed}): "
+                f"{error.message}"
+            ) from error
+
+    async def judge(
+        self, trial: int, outputs: object, inputs_after: object | None
+    ) -> dict[str, Any]:
+        """Hold outputs to what is expected, then let the trial go.
+
+        Args:
+            trial: as prepared.
+            outputs: the tree a candidate sent: anything.
+            inputs_after: its inputs after the call, or None where they do not come back.
+        """
+        try:
+            reply = await self.ask("judge", trial=trial, outputs=outputs, inputs_after=inputs_after)
+        except UserCodeError as error:
+            # A tree that cannot be read is the candidate's doing.
+            reply = {"structure": f"what came back cannot be read: {error.message}"}
+        await self.ask("forget", trial=trial)
+        return reply
 
     async def open_files(self, inbox: SharedFile, outbox: SharedFile) -> None:
         """Hand over the files of the next exchange: it writes the first, reads the second."""

@@ -27,6 +27,8 @@ ROUNDS = {Rigor.QUICK: 7, Rigor.FINAL: 15}
 WARM_UP_MS = 300.0
 """GPU work before the first sample: shorter warm-ups read up to 30 % off (triton#2306)."""
 BLOCK_MS = {Rigor.QUICK: 10.0, Rigor.FINAL: 20.0}
+HOST_MS = 0.1
+"""What launching a candidate's kernels may cost the host above twice what eager costs it."""
 LEAST_CALLS = 10
 MOST_CALLS = 200
 _TIMED_TRIAL = -1
@@ -144,13 +146,8 @@ class Stopwatch:
             await self._open_candidate_files(inbox, outbox)
             block = await self._block("candidate", self._candidate, start, calls, keep)
             await self._referee.open_files(inbox, outbox)
-            await self._referee.ask(
-                "prepare", trial=_TIMED_TRIAL, kind="given", seed=planned.seed, offset=0
-            )
-            reply = await self._referee.ask(
-                "judge", trial=_TIMED_TRIAL, outputs=block.get("kept"), inputs_after=None
-            )
-            await self._referee.ask("forget", trial=_TIMED_TRIAL)
+            await self._referee.prepare(_TIMED_TRIAL, "given", planned.seed)
+            reply = await self._referee.judge(_TIMED_TRIAL, block.get("kept"), None)
         return judged(planned, reply, self._policy)
 
     async def _block(
@@ -218,13 +215,14 @@ def _block_ms(block: dict[str, Any], calls: int) -> tuple[float, ...]:
 def _disagreement(contenders: Sequence[ContenderTime]) -> str:
     """Why the two clocks cannot both be right, or nothing.
 
-    A call costs the host what launching costs (tens of microseconds) on top of its GPU time. What
-    the candidate's server-clock time exceeds its own claim by, beyond half the claim, must
-    therefore be of the size that the reference, timed alike, shows for its own launches.
+    A call costs the host what launching costs on top of its GPU time, and a block costs one
+    exchange of frames. What the candidate's server-clock time exceeds its own claim by, beyond a
+    quarter of the claim, must therefore be of the size that the reference, timed alike in the same
+    rounds, shows for itself.
     """
     mine, eager = contenders
-    unexplained_ms = mine.wall_median_ms - 1.5 * mine.median_ms
-    allowed_ms = 0.25 + 2 * max(0.0, eager.wall_median_ms - eager.median_ms)
+    unexplained_ms = mine.wall_median_ms - 1.25 * mine.median_ms
+    allowed_ms = HOST_MS + 2 * max(0.0, eager.wall_median_ms - eager.median_ms)
     if unexplained_ms > allowed_ms:
         return (
             f"it claims {mine.median_ms:.4f} ms a call, the server's clock says "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import EggError, UnknownJob
+from egg_mcp.errors import EggError, StateError, UnknownJob
 from egg_mcp.executor import Report
 from egg_mcp.sandbox.evaluation import Evaluation
 from egg_mcp.store import Store
@@ -28,6 +28,15 @@ Outcome = Screening | Evaluation
 Work = Callable[[Report], Awaitable[Outcome]]
 Heartbeat = Callable[[float, str], Awaitable[None]]
 OnChange = Callable[[Job], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a job ended and what is written down with it."""
+
+    job: Job
+    printed: str = ""
+    asm: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class JobRunner:
         self._task_group = task_group
         self._on_change = on_change
         self._live: dict[str, _Live] = {}
+        self._unsaved: dict[str, _Ending] = {}
 
     def start(self, job: Job, work: Work) -> Job:
         """Write the job down, then run it."""
@@ -69,7 +79,7 @@ class JobRunner:
         Raises:
             UnknownJob: none of that id, or another principal's.
         """
-        job = self._store.jobs.get(job_id)
+        job = self._saved_late(job_id) or self._store.jobs.get(job_id)
         if job is None or job.principal != principal:
             raise UnknownJob(
                 f"no job {job_id!r} is known here. session_status(session_id=...) lists the jobs of "
@@ -121,55 +131,71 @@ class JobRunner:
         async def report(line: str) -> None:
             if line != live.progress:
                 live.progress = line
-                self._store.jobs.append_log(job.job_id, f"{utc_now()} {line}\n")
+                with contextlib.suppress(StateError):  # a full disk must not end the work
+                    self._store.jobs.append_log(job.job_id, f"{utc_now()} {line}\n")
 
-        ended = job.model_copy(update={"status": JobStatus.INTERRUPTED})
+        ending = _Ending(job.model_copy(update={"status": JobStatus.INTERRUPTED}))
         try:
             with live.scope:
-                ended = await self._ended(job, work, report)
+                ending = await _ending_of(job, work, report)
             if live.scope.cancelled_caught:
-                ended = job.model_copy(
-                    update={"status": JobStatus.CANCELLED, "error": "cancelled by the caller"}
-                )
+                cancelled = {"status": JobStatus.CANCELLED, "error": "cancelled by the caller"}
+                ending = _Ending(job.model_copy(update=cancelled))
         finally:
-            with contextlib.suppress(EggError):
-                # The disk may be full: the job then stays `running` until its server is gone.
-                self._store.jobs.update(
-                    ended.model_copy(
-                        update={"finished_at": utc_now(), "progress": ended.status.value}
-                    )
-                )
+            try:
+                self._save(ending)
+            except StateError as error:
+                log.warning("job %s cannot be written down yet: %s", job.job_id, error)
+                self._unsaved[job.job_id] = ending
             self._live.pop(job.job_id, None)
             live.ended.set()
-        await self._on_change(ended)
+        await self._on_change(ending.job)
 
-    async def _ended(self, job: Job, work: Work, report: Report) -> Job:
-        try:
-            outcome = await work(report)
-            return self._with_outcome(job, outcome)
-        except EggError as error:
-            log.warning("job %s failed: %s", job.job_id, error)
-            return job.model_copy(update={"status": JobStatus.FAILED, "error": str(error)})
-        except Exception as error:  # a bug here must end one job, not the server
-            log.exception("job %s failed", job.job_id)
-            text = f"internal error: {type(error).__name__}: {error}"
-            return job.model_copy(update={"status": JobStatus.FAILED, "error": text})
-
-    def _with_outcome(self, job: Job, outcome: Outcome) -> Job:
-        if isinstance(outcome, Screening):
-            return job.model_copy(update={"status": JobStatus.DONE, "screening": outcome})
-        verdict = outcome.verdict
-        if job.session_id is not None and job.candidate is not None:
-            self._store.verdicts.add(job.session_id, job.candidate, verdict, job.job_id)
-            for kind, text in outcome.asm.items():
-                self._store.artifacts.put(job.session_id, job.candidate, kind, text)
-        if outcome.printed:
-            self._store.jobs.append_log(job.job_id, f"--- printed ---\n{outcome.printed}\n")
-        failed = verdict.status is VerdictStatus.INFRA_ERROR
-        return job.model_copy(
-            update={
-                "status": JobStatus.FAILED if failed else JobStatus.DONE,
-                "error": verdict.explanation if failed else None,
-                "verdict": verdict,
-            }
+    def _save(self, ending: _Ending) -> None:
+        """Write down how a job ended: all of it, or nothing."""
+        job = ending.job.model_copy(
+            update={"finished_at": utc_now(), "progress": ending.job.status.value}
         )
+        with self._store.transaction():
+            if job.session_id is not None and job.candidate is not None and job.verdict:
+                self._store.verdicts.add(job.session_id, job.candidate, job.verdict, job.job_id)
+                for kind, text in ending.asm.items():
+                    self._store.artifacts.put(job.session_id, job.candidate, kind, text)
+            if ending.printed:
+                self._store.jobs.append_log(job.job_id, f"--- printed ---\n{ending.printed}\n")
+            self._store.jobs.update(job)
+
+    def _saved_late(self, job_id: str) -> Job | None:
+        """A job whose end could not be written down: tried again, else shown as failed."""
+        ending = self._unsaved.get(job_id)
+        if ending is None:
+            return None
+        try:
+            self._save(ending)
+        except StateError as error:
+            text = f"the work is done, but cannot be written down: {error} It is kept in memory."
+            return ending.job.model_copy(update={"status": JobStatus.FAILED, "error": text})
+        del self._unsaved[job_id]
+        return None
+
+
+async def _ending_of(job: Job, work: Work, report: Report) -> _Ending:
+    """Do the work; every failure becomes an ending."""
+    try:
+        outcome = await work(report)
+    except EggError as error:
+        log.warning("job %s failed: %s", job.job_id, error)
+        return _Ending(job.model_copy(update={"status": JobStatus.FAILED, "error": str(error)}))
+    except Exception as error:  # a bug here must end one job, not the server
+        log.exception("job %s failed", job.job_id)
+        text = f"internal error: {type(error).__name__}: {error}"
+        return _Ending(job.model_copy(update={"status": JobStatus.FAILED, "error": text}))
+    if isinstance(outcome, Screening):
+        return _Ending(job.model_copy(update={"status": JobStatus.DONE, "screening": outcome}))
+    failed = outcome.verdict.status is VerdictStatus.INFRA_ERROR
+    update = {
+        "status": JobStatus.FAILED if failed else JobStatus.DONE,
+        "error": outcome.verdict.explanation if failed else None,
+        "verdict": outcome.verdict,
+    }
+    return _Ending(job.model_copy(update=update), outcome.printed, outcome.asm)

@@ -1,0 +1,125 @@
+"""Findings: what is known about a candidate so far, and the verdict that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
+from egg_mcp.sandbox.diagnosis import explain, likely_cause
+from egg_mcp.sandbox.worker_process import UserCodeError
+from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.family import OperatorFamily
+from egg_mcp.vocabulary.precision import PrecisionClass, PrecisionPolicy
+from egg_mcp.vocabulary.verdict import Rigor, Timing, Trial, Verdict, VerdictStatus
+
+_EMULATED_REASON = "no GPU: values were checked under the Triton interpreter, speed was not"
+_FORWARD_CAUSES = {
+    "out_of_memory": "the candidate needs more device memory than there is",
+    "exit": "the code ends the process; a forward must return its result",
+}
+_BUILD_CAUSES = {
+    "missing": "the source must define `class ModelNew(nn.Module)`",
+    "import": "the worker's Python lacks that module: install it there, or do without",
+    "triton_compile": "the interpreter and the compiler accept different things: only what "
+    "triton.language defines may be used inside a kernel",
+}
+
+
+@dataclass(slots=True)
+class Findings:
+    """Filled as the evaluation goes on; usable wherever it stops."""
+
+    policy: PrecisionPolicy
+    rigor: Rigor
+    device: DeviceFacts | None
+    families: tuple[OperatorFamily, ...]
+    trials: list[Trial] = field(default_factory=list[Trial])
+    precision: PrecisionClass = PrecisionClass.NOT_CLASSIFIED
+    launches: dict[str, int] = field(default_factory=dict[str, int])
+    operators: dict[str, int] = field(default_factory=dict[str, int])
+    flags: list[str] = field(default_factory=list[str])
+    phases_ms: dict[str, float] = field(default_factory=dict[str, float])
+    timing: Timing | None = None
+    phase: str = "start"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether what ran was not a GPU."""
+        return self.device is None or self.device.kind == "emulated"
+
+    def after_trials(self) -> Verdict:
+        """Once every planned trial ran."""
+        trials = tuple(self.trials)
+        if not trials:
+            return self.verdict(VerdictStatus.INFRA_ERROR, "No trial could be run.")
+        if not all(trial.passed for trial in trials):
+            cause = likely_cause(trials, self.precision, self.families)
+            return self.verdict(VerdictStatus.WRONG, explain(trials), cause)
+        worst = max(trial.error_ratio or 0.0 for trial in trials)
+        text = (
+            f"All {len(trials)} trials hold under `{self.policy.value}`; the largest RMS error is "
+            f"{worst:.2g} times the reference's own."
+        )
+        if self.is_emulated:
+            text += " Emulated on the CPU: not run on a GPU, no speed measured."
+            return self.verdict(VerdictStatus.EMULATED_PASS, text)
+        return self.verdict(VerdictStatus.PASS, text)
+
+    def after_user_error(self, error: UserCodeError) -> Verdict:
+        """The candidate's code raised, and its process lived on."""
+        text = error.message + (f"\n{error.traceback}" if error.traceback else "")
+        if error.phase in ("forward", "outputs") and error.kind != "triton_compile":
+            return self.verdict(
+                VerdictStatus.CRASHED,
+                f"`forward` raised in {self.phase}: {text}",
+                _FORWARD_CAUSES.get(error.kind),
+            )
+        return self.verdict(
+            VerdictStatus.BUILD_FAILED, f"Did not build: {text}", _BUILD_CAUSES.get(error.kind)
+        )
+
+    def after_end_of_process(self, error: WorkerTimedOut | WorkerDied | ProtocolError) -> Verdict:
+        """The candidate's process is gone."""
+        if isinstance(error, WorkerTimedOut):
+            smaller = ", or shapes too large for the interpreter: try smaller ones"
+            return self.verdict(
+                VerdictStatus.TIMED_OUT,
+                f"{error}; the process group was killed.",
+                "a loop that does not end" + (smaller if self.is_emulated else ""),
+            )
+        if isinstance(error, WorkerDied):
+            cause = "an access outside a tensor, or code that ends the process"
+        else:
+            cause = "the code wrote into a file descriptor that is not its own"
+        return self.verdict(VerdictStatus.CRASHED, f"{error}.", cause)
+
+    def verdict(self, status: VerdictStatus, explanation: str, cause: str | None = None) -> Verdict:
+        """The verdict of that status with all that is known."""
+        reason = None if self.timing else "not correct, so not timed"
+        if status is VerdictStatus.EMULATED_PASS:
+            reason = _EMULATED_REASON
+        return Verdict(
+            status=status,
+            explanation=explanation,
+            likely_cause=cause,
+            rigor=self.rigor,
+            precision_policy=self.policy,
+            precision_class=self.precision,
+            custom_kernel=self._custom_kernel(),
+            launches=self.launches,
+            torch_operators=self.operators,
+            flags=tuple(self.flags),
+            trials=tuple(self.trials),
+            timing=self.timing,
+            timing_reason=reason,
+            phases_ms=self.phases_ms,
+            device=self.device,
+        )
+
+    def _custom_kernel(self) -> Literal["none", "partial", "all", "unknown"]:
+        if not self.trials:
+            return "unknown"
+        if not self.launches:
+            return "none"
+        return "partial" if self.operators else "all"
