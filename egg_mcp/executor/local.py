@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -13,7 +14,7 @@ import anyio.abc
 
 from egg_mcp.errors import SandboxError
 from egg_mcp.executor.contract import Report
-from egg_mcp.executor.lease import device_lease
+from egg_mcp.executor.lease import device_lease, lease_folder, visible_device
 from egg_mcp.sandbox.evaluation import CandidateEvaluation, Evaluation
 from egg_mcp.sandbox.referee import Referee
 from egg_mcp.sandbox.worker_process import WorkerProcess
@@ -117,8 +118,7 @@ class LocalExecutor:
         finally:
             self._waiting -= 1
         try:
-            name = (await self.device()).name
-            async with device_lease(self._settings.state_dir, name, report):
+            async with device_lease(lease_folder(), visible_device(os.environ), report):
                 yield
         finally:
             self._turn.release()
@@ -127,6 +127,7 @@ class LocalExecutor:
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
         referee, screening = await Referee.start(problem, self._settings, self._group)
+        self._device = referee.worker.device or self._device
         if referee.worker.is_running:
             self._referees[problem.problem_hash] = (referee, time.monotonic())
         return referee, screening
