@@ -7,6 +7,7 @@ from egg_mcp.session.standing import Attempt, Standing
 from egg_mcp.vocabulary.session import SessionRecord
 
 _CHANGE = 100
+_REASON = 300
 
 
 def session_report(session: SessionRecord, standing: Standing, champion_source: str | None) -> str:
@@ -28,7 +29,10 @@ def session_report(session: SessionRecord, standing: Standing, champion_source: 
         "",
         "## Stages",
         "",
-        *(f"* {entry.at} {entry.stage.value}: {entry.reason}" for entry in session.stages_entered),
+        *(
+            f"* {entry.at} {entry.stage.value}: {shortened(entry.reason, _REASON)}"
+            for entry in session.stages_entered
+        ),
         "",
         "## Trajectory",
         "",

@@ -23,6 +23,7 @@ _MARKDOWN = "text/markdown"
 _JSON = "application/json"
 _SESSIONS_LISTED = 100
 _LOG_BYTES = 60_000
+_MOST_DIGITS = 10
 
 
 def register_resources(server: MCPServer[Egg], current: Callable[[], Egg]) -> None:
@@ -187,8 +188,12 @@ def _stage(name: str) -> Stage:
 
 def _candidate(ctx: EggContext, session_id: str, number: str) -> tuple[Egg, int]:
     egg = _egg(ctx)
+    if not (number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS):
+        raise ResourceNotFoundError(
+            f"candidates have numbers, from 1 on; {number[:80]!r} is none of a candidate"
+        )
     try:
         egg.session(session_id, LOCAL_PRINCIPAL)
         return egg, egg.candidate(session_id, int(number)).number
-    except (RequestError, ValueError) as error:
+    except RequestError as error:
         raise ResourceNotFoundError(str(error)) from error

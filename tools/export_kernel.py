@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -105,6 +106,16 @@ def _write(path: Path, code: str) -> Path:
     return path
 
 
+def _then(session: SessionRecord, attempt: Attempt) -> str:
+    """The call that follows, whatever becomes of the code."""
+    call = f'(session_id="{session.session_id}"'
+    if attempt.verdict is not None and attempt.verdict.rigor == "final":
+        return f"session_status{call}) shows how it came about."
+    return (
+        f"Before you rely on it: verify_and_benchmark{call}, candidate={attempt.candidate.number})."
+    )
+
+
 def _report(
     session: SessionRecord, attempt: Attempt, code: str, written: Path | None
 ) -> ExportReport:
@@ -114,18 +125,18 @@ def _report(
         warnings.append("this candidate is not known to be correct: do not use it as it is")
     elif attempt.verdict is not None and attempt.verdict.rigor != "final":
         warnings.append("judged at quick rigor only: verify_and_benchmark gives the final word")
-    send = written is None and len(code.encode()) <= MOST_CODE_BYTES
+    send = written is None and len(json.dumps(code, ensure_ascii=False).encode()) <= MOST_CODE_BYTES
     uri = f"egg://sessions/{session.session_id}/candidates/{number}"
     if written is not None:
-        step = f"Import Model from {written.name} in the place of the reference's."
+        use = f"Import Model from {written.name} in the place of the reference's."
     elif send:
-        step = "Save `code` as a module and import Model from it in the place of the reference's."
+        use = "Save `code` as a module and import Model from it in the place of the reference's."
     else:
-        step = f"Read {uri}, or call again with output_file: the code is too long to send here."
+        use = f"Read {uri}, or call again with output_file: the code is too long to send here."
     return ExportReport(
         summary=f"Candidate {number} of {session.title} as a drop-in module, "
         f"{len(code.splitlines())} lines.",
-        next_step=step,
+        next_step=f"{use} {_then(session, attempt)}",
         session_id=session.session_id,
         stage=Stage.VERIFY_AND_BENCHMARK,
         warnings=tuple(warnings),

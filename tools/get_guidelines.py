@@ -15,7 +15,7 @@ from egg_mcp.tools.result import GuidelinePage, GuidelinesReport
 from egg_mcp.vocabulary.stage import Stage
 
 MOST_BODIES = 3
-_MOST_LISTED = 30
+_MOST_LISTED = 50
 
 OptionalStage = Annotated[Stage | None, Field(description="Only guidelines of this stage.")]
 GuidelineId = Annotated[
@@ -94,10 +94,14 @@ def _report(found: tuple[Guideline, ...]) -> GuidelinesReport:
     whole = len(found) <= MOST_BODIES
     pages = tuple(_page(guideline, whole=whole) for guideline in found[:_MOST_LISTED])
     if not pages:
-        summary, step = "No guideline fits.", "get_guidelines() lists all of them."
+        summary, step = "0 guidelines fit.", "get_guidelines() lists all of them."
     elif whole:
-        summary = "In full: " + ", ".join(f"{page.id} ({page.title})" for page in pages) + "."
-        step = "Apply what fits, and name the ids in guidelines_applied."
+        titles = ", ".join(f"{page.id} ({page.title})" for page in pages)
+        summary = f"{len(pages)} in full: {titles}."
+        step = (
+            f"{pages[0].stage.value}(session_id=..., kernel_code=..., guidelines_applied=[<ids>]): "
+            "apply what fits."
+        )
     else:
         summary = f"{len(found)} guidelines, listed without their text."
         step = "get_guidelines(guideline_id=...) for a whole page."

@@ -6,10 +6,17 @@ from egg_mcp.session.standing import Standing
 from egg_mcp.vocabulary.job import Job
 from egg_mcp.vocabulary.session import SessionRecord
 from egg_mcp.vocabulary.stage import Stage
-from egg_mcp.vocabulary.verdict import Verdict
+from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus
 
 STALE_ATTEMPTS = 3
 """So many attempts in a stage without a new champion, and the next stage is suggested."""
+
+_ON_THE_REFERENCE = (
+    VerdictStatus.REFERENCE_FAILED,
+    VerdictStatus.TASK_DEGENERATE,
+    VerdictStatus.TASK_NONDETERMINISTIC,
+)
+"""Verdicts that a mended kernel would not change."""
 
 
 def after_running(job: Job) -> str:
@@ -20,8 +27,8 @@ def after_running(job: Job) -> str:
 def after_failure(job: Job) -> str:
     """After the machine failed, or its server went away."""
     return (
-        f"Make the same {job.stage.value} call again: nothing is lost, and it runs afresh. If it "
-        "fails again, run `egg-mcp doctor` on that machine."
+        f"{job.stage.value}(<the same arguments>): nothing is lost, and it runs afresh. If it fails "
+        "again, run `egg-mcp doctor` on that machine."
     )
 
 
@@ -41,19 +48,19 @@ def after_verdict(
     session: SessionRecord, stage: Stage, standing: Standing, number: int, verdict: Verdict
 ) -> str:
     """After a candidate was judged."""
-    champion = standing.champion
+    if verdict.status in _ON_THE_REFERENCE:
+        return (
+            "The reference failed, not the candidate: make the same call again. If it fails again, "
+            "design_algorithm(reference_code=<mended reference>) opens a new session."
+        )
     if not verdict.status.is_correct:
-        parent = champion.candidate.number if champion else number
-        return (
-            f"{_call(session, stage, f', kernel_code=<mended>, parent={parent}')}: "
-            "mend what the verdict names."
-        )
-    if stage is Stage.VERIFY_AND_BENCHMARK:
-        return (
-            f'export_kernel(session_id="{session.session_id}", candidate={number}): '
-            "the final verdict holds."
-        )
-    return _after_correct(session, stage, standing, number)
+        return _after_incorrect(session, stage, standing, number, verdict)
+    if stage is not Stage.VERIFY_AND_BENCHMARK:
+        return _after_correct(session, stage, standing, number)
+    more = f", candidate={number}"
+    if verdict.rigor is Rigor.QUICK:
+        return f"{_call(session, stage, more)}: so far it was judged at quick rigor only."
+    return f'export_kernel(session_id="{session.session_id}"{more}): the final verdict holds.'
 
 
 def after_verdict_alone(verdict: Verdict) -> str:
@@ -61,6 +68,26 @@ def after_verdict_alone(verdict: Verdict) -> str:
     if verdict.status.is_correct:
         return "Use it; or design_algorithm(reference_code=...) to make it faster in stages."
     return "verify_and_benchmark(reference_code=..., kernel_code=<mended>)."
+
+
+def _after_incorrect(
+    session: SessionRecord, stage: Stage, standing: Standing, number: int, verdict: Verdict
+) -> str:
+    champion = standing.champion.candidate.number if standing.champion else None
+    parent = champion or number
+    if champion is not None and stage is Stage.VERIFY_AND_BENCHMARK:
+        return (
+            f"{_call(session, stage, '')}: judges candidate {champion}, which leads the pool now; "
+            "or reopen an earlier stage with a mended kernel."
+        )
+    if champion is None and stage is not Stage.DESIGN_ALGORITHM:
+        why = f'reopen_reason="candidate {number}: {verdict.status.value}"'
+        more = f", kernel_code=<mended>, parent={parent}, {why}"
+        return f"{_call(session, Stage.DESIGN_ALGORITHM, more)}: no correct candidate is left."
+    return (
+        f"{_call(session, stage, f', kernel_code=<mended>, parent={parent}')}: "
+        "mend what the verdict names."
+    )
 
 
 def _after_correct(session: SessionRecord, stage: Stage, standing: Standing, number: int) -> str:

@@ -86,7 +86,8 @@ class StageReport(ToolResult):
     screening: Screening | None = None
     """What was found about the reference; only when it was refused, or at full detail."""
     full_verdict: Verdict | None = None
-    """The whole verdict, at `detail="full"`; raw timing samples stay in the store."""
+    """The whole verdict, at `detail="full"`, what is very long in it cut; raw timing samples stay in
+    the store."""
 
 
 class SessionStatusReport(ToolResult):

@@ -6,7 +6,7 @@ from egg_mcp.service import Egg
 from egg_mcp.session.brief import StageBrief
 from egg_mcp.tools import next_step
 from egg_mcp.tools.result import Detail, StageReport
-from egg_mcp.tools.verdict_view import headline, view_of
+from egg_mcp.tools.verdict_view import bounded, headline, view_of
 from egg_mcp.vocabulary.job import Job, JobStatus
 from egg_mcp.vocabulary.session import SessionRecord
 from egg_mcp.vocabulary.stage import Stage
@@ -45,7 +45,12 @@ async def job_report(
 ) -> StageReport:
     """What a job, running or ended, looks like to its caller."""
     if job.status is JobStatus.RUNNING:
-        return _bare(job, f"Still running: {job.progress}.", next_step.after_running(job), warnings)
+        return _bare(
+            job,
+            f"Job {job.job_id} still runs: {job.progress}.",
+            next_step.after_running(job),
+            warnings,
+        )
     if job.status is not JobStatus.DONE:
         report = _bare(job, _unfinished(job), next_step.after_failure(job), warnings)
         verdict = view_of(job.verdict) if job.verdict else None
@@ -84,7 +89,7 @@ def _judged(egg: Egg, job: Job, detail: Detail, warnings: tuple[str, ...]) -> St
     report = _bare(job, headline(job.verdict, job.candidate), "", warnings).model_copy(
         update={
             "verdict": view_of(job.verdict),
-            "full_verdict": job.verdict if detail == "full" else None,
+            "full_verdict": bounded(job.verdict) if detail == "full" else None,
         }
     )
     if job.session_id is None or job.candidate is None:
@@ -96,7 +101,7 @@ def _judged(egg: Egg, job: Job, detail: Detail, warnings: tuple[str, ...]) -> St
     return report.model_copy(
         update={
             "next_step": next_step.after_verdict(
-                session, job.stage, standing, job.candidate, job.verdict
+                session, _latest(job.stage, session.stage), standing, job.candidate, job.verdict
             ),
             "champion": champion.candidate.number if champion else None,
         }
@@ -116,12 +121,21 @@ def _bare(job: Job, summary: str, step: str, warnings: tuple[str, ...]) -> Stage
     )
 
 
+def _latest(one: Stage, other: Stage) -> Stage:
+    """The later of two stages: what follows a job never leads back without a reason."""
+    return max(one, other, key=list(Stage).index)
+
+
 def _unfinished(job: Job) -> str:
-    return {
-        JobStatus.FAILED: f"The machine failed, not the candidate: {job.error}",
-        JobStatus.CANCELLED: "Cancelled; its processes are gone.",
-        JobStatus.INTERRUPTED: "The server that ran this job went away before it ended.",
-    }[job.status]
+    about = f"Candidate {job.candidate}" if job.candidate else f"Job {job.job_id}"
+    return (
+        about
+        + {
+            JobStatus.FAILED: f": the machine failed, not the candidate: {job.error}",
+            JobStatus.CANCELLED: ": cancelled; its processes are gone.",
+            JobStatus.INTERRUPTED: ": the server that ran its job went away before it ended.",
+        }[job.status]
+    )
 
 
 def _brief_summary(stage: Stage, brief: StageBrief, champion: int | None) -> str:

@@ -32,6 +32,8 @@ async def stage_step(
     """
     session = call.egg.session(session_id, call.principal)
     kernel = source_input("kernel", kernel_code, kernel_file, call.egg.settings)
+    if parent is not None:
+        call.egg.candidate(session_id, parent)  # a refused call must not enter the stage
     session, warnings = call.egg.enter(session, stage, reopen_reason)
     if kernel is None:
         return await brief_report(call.egg, session, stage, warnings)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from egg_mcp.tools.result import VerdictView
 from egg_mcp.vocabulary.verdict import ContenderTime, Timing, Trial, Verdict
 
 _EXPLANATION = 1_500
 _PRINTED = 600
+_MOST_WHOLE_BYTES = 5_000
+_MOST_NAMES = 10
 
 
 def view_of(verdict: Verdict) -> VerdictView:
@@ -29,6 +33,29 @@ def view_of(verdict: Verdict) -> VerdictView:
         device=verdict.device.name if verdict.device else None,
         printed=verdict.output_tail[-_PRINTED:],
     )
+
+
+def bounded(verdict: Verdict) -> Verdict:
+    """The whole verdict, as far as a tool can send it; the resource has it uncut."""
+    short = verdict.model_copy(
+        update={"explanation": _cut(verdict.explanation, _EXPLANATION), "output_tail": ""}
+    )
+    if len(short.model_dump_json().encode()) <= _MOST_WHOLE_BYTES:
+        return short
+    return short.model_copy(
+        update={
+            "trials": tuple(_short_trial(trial) for trial in verdict.trials),
+            "launches": dict(list(verdict.launches.items())[:_MOST_NAMES]),
+            "torch_operators": dict(list(verdict.torch_operators.items())[:_MOST_NAMES]),
+        }
+    )
+
+
+def _short_trial(trial: Trial) -> Trial:
+    first = tuple(
+        one.model_copy(update={"what": _cut(one.what, 200)}) for one in trial.mismatches[:1]
+    )
+    return trial.model_copy(update={"mismatches": first})
 
 
 def timing_in_words(verdict: Verdict) -> str:
@@ -75,9 +102,10 @@ def _trial_line(trial: Trial) -> str:
 
 
 def _interval(timing: Timing) -> tuple[float, float] | None:
-    if timing.ci95_low is None or timing.ci95_high is None:
+    low, high = timing.ci95_low, timing.ci95_high
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return None
-    return round(timing.ci95_low, 3), round(timing.ci95_high, 3)
+    return round(low, 3), round(high, 3)
 
 
 def _median_ms(timing: Timing, name: str) -> float | None:

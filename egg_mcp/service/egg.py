@@ -15,7 +15,7 @@ from egg_mcp.executor import Executor, Report
 from egg_mcp.expert_knowledge.library import Library, load_library
 from egg_mcp.sandbox.evaluation import Evaluation
 from egg_mcp.service.job_runner import JobRunner
-from egg_mcp.service.source_input import SourceInput, check_reference
+from egg_mcp.service.source_input import SourceInput, title_of
 from egg_mcp.session.brief import GuidelineLine, StageBrief, build_brief
 from egg_mcp.session.standing import Standing, attempt_of
 from egg_mcp.settings import Settings
@@ -136,7 +136,10 @@ class Egg:
         if found is None:
             count = len(self.store.candidates.of_session(session_id))
             known = f"it has 1 to {count}" if count else "it has none yet"
-            raise UnknownCandidate(f"the session has no candidate {number}: {known}")
+            raise UnknownCandidate(
+                f"the session has no candidate {number}: {known}. "
+                f'session_status(session_id="{session_id}") lists them.'
+            )
         return found
 
     def open_session(
@@ -149,9 +152,10 @@ class Egg:
         Raises:
             InvalidReference: not in KernelBench form.
         """
-        title = check_reference(reference.text) or reference.name or "Model"
         problem = Problem(
-            problem_hash=content_hash(reference.text), title=title[:120], source=reference.text
+            problem_hash=content_hash(reference.text),
+            title=title_of(reference),
+            source=reference.text,
         )
         key = content_hash(f"screen {problem.problem_hash} {precision} {principal}")
         known = self.store.jobs.by_key(key)
@@ -277,9 +281,10 @@ class Egg:
         Raises:
             InvalidReference: not in KernelBench form.
         """
-        title = check_reference(reference.text) or reference.name or "Model"
         problem = Problem(
-            problem_hash=content_hash(reference.text), title=title[:120], source=reference.text
+            problem_hash=content_hash(reference.text),
+            title=title_of(reference),
+            source=reference.text,
         )
         self.store.problems.put(problem)
         kernel_hash = self.store.sources.put(kernel.text)

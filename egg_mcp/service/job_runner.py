@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 import anyio.abc
@@ -16,7 +18,7 @@ from egg_mcp.sandbox.evaluation import Evaluation
 from egg_mcp.store import Store
 from egg_mcp.vocabulary.job import Job, JobStatus
 from egg_mcp.vocabulary.problem import Screening
-from egg_mcp.vocabulary.record import utc_now
+from egg_mcp.vocabulary.record import Record, utc_now
 from egg_mcp.vocabulary.verdict import VerdictStatus
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT_S = 1.0
 """How often a waiting call tells its client that it is alive."""
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 Outcome = Screening | Evaluation
 Work = Callable[[Report], Awaitable[Outcome]]
 Heartbeat = Callable[[float, str], Awaitable[None]]
@@ -182,20 +185,40 @@ class JobRunner:
 async def _ending_of(job: Job, work: Work, report: Report) -> _Ending:
     """Do the work; every failure becomes an ending."""
     try:
-        outcome = await work(report)
+        outcome = _whole_outcome(await work(report))
     except EggError as error:
         log.warning("job %s failed: %s", job.job_id, error)
-        return _Ending(job.model_copy(update={"status": JobStatus.FAILED, "error": str(error)}))
+        failure = {"status": JobStatus.FAILED, "error": _whole(str(error))}
+        return _Ending(job.model_copy(update=failure))
     except Exception as error:  # a bug here must end one job, not the server
         log.exception("job %s failed", job.job_id)
-        text = f"internal error: {type(error).__name__}: {error}"
+        text = _whole(f"internal error: {type(error).__name__}: {error}")
         return _Ending(job.model_copy(update={"status": JobStatus.FAILED, "error": text}))
     if isinstance(outcome, Screening):
         return _Ending(job.model_copy(update={"status": JobStatus.DONE, "screening": outcome}))
-    failed = outcome.verdict.status is VerdictStatus.INFRA_ERROR
+    verdict = outcome.verdict
+    failed = verdict.status is VerdictStatus.INFRA_ERROR
     update = {
         "status": JobStatus.FAILED if failed else JobStatus.DONE,
-        "error": outcome.verdict.explanation if failed else None,
-        "verdict": outcome.verdict,
+        "error": verdict.explanation if failed else None,
+        "verdict": verdict,
     }
     return _Ending(job.model_copy(update=update), outcome.printed, outcome.asm)
+
+
+def _whole_outcome(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Screening):
+        return _whole_record(outcome)
+    asm = {_whole(kind): _whole(text) for kind, text in outcome.asm.items()}
+    return Evaluation(_whole_record(outcome.verdict), _whole(outcome.printed), asm)
+
+
+def _whole(text: str) -> str:
+    """The text without half surrogate pairs: user code can send them, and no client takes them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _whole_record(record: AnyRecord) -> AnyRecord:
+    """The record with every text in it whole; measured values, also odd ones, stay as they are."""
+    text = json.dumps(record.model_dump(mode="python"), ensure_ascii=False)
+    return type(record).model_validate(json.loads(_whole(text)))

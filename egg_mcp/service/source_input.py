@@ -13,6 +13,8 @@ from egg_mcp.settings import Settings
 SURROGATE_STAND_IN = "\uffff"
 """What the stdio transport puts in the place of a lone surrogate, which no JSON reader takes."""
 
+_MOST_TITLE = 120
+
 _FORM = (
     "KernelBench form: `class Model(nn.Module)`, `get_inputs()` that returns forward's arguments "
     "as a list and, when the constructor has arguments, `get_init_inputs()`"
@@ -65,9 +67,8 @@ def workspace_path(argument: str, file: str, settings: Settings) -> Path:
         )
     if "\0" in file or SURROGATE_STAND_IN in file:
         raise FileRefused(f"{argument}={file!r} is not a file name")
-    named = Path(file).expanduser()
     try:
-        path = (settings.workspace / named).resolve()
+        path = (settings.workspace / Path(file).expanduser()).resolve()
     except (OSError, RuntimeError) as error:
         raise FileRefused(f"{argument}={file!r} cannot be resolved: {error}") from error
     if not path.is_relative_to(settings.workspace):
@@ -77,6 +78,20 @@ def workspace_path(argument: str, file: str, settings: Settings) -> Path:
             "server with --workspace."
         )
     return path
+
+
+def title_of(reference: SourceInput) -> str:
+    r"""What to call the reference, on one printable line: its docstring, else its file, else Model.
+
+    Raises:
+        InvalidReference: not in KernelBench form.
+
+    >>> title_of(SourceInput('Model = get_inputs = None', "row\nsum"))
+    'row sum'
+    """
+    title = check_reference(reference.text) or reference.name
+    printable = "".join(char if char.isprintable() else " " for char in title)
+    return " ".join(printable.split())[:_MOST_TITLE] or "Model"
 
 
 def check_reference(source: str) -> str:
@@ -149,11 +164,16 @@ def _checked(text: str, argument: str, settings: Settings) -> str:
 def _read(path: Path, settings: Settings) -> str:
     try:
         if not path.is_file():
-            raise FileRefused(f"{str(path)!r} is not a file")
+            raise FileRefused(
+                f"{str(path)!r} is not a file; name one inside the workspace "
+                f"{str(settings.workspace)!r}, or send the text itself"
+            )
         with path.open("rb") as file:
             data = file.read(settings.max_source_bytes + 1)
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileRefused(f"{str(path)!r} is not UTF-8 text: {error.reason}") from error
+        raise FileRefused(
+            f"{str(path)!r} is not UTF-8 text ({error.reason}); save it as UTF-8"
+        ) from error
     except OSError as error:
         raise FileRefused(f"{str(path)!r} cannot be read: {error.strerror}") from error

@@ -14,7 +14,14 @@ POOL_SIZE = 3
 LEAST_GAIN = 0.02
 """A smaller gain over the champion is a tie, and ties keep the older."""
 
-_INCONCLUSIVE = (VerdictStatus.INFRA_ERROR, VerdictStatus.INTERRUPTED)
+_INCONCLUSIVE = (
+    VerdictStatus.INFRA_ERROR,
+    VerdictStatus.INTERRUPTED,
+    VerdictStatus.REFERENCE_FAILED,
+    VerdictStatus.TASK_DEGENERATE,
+    VerdictStatus.TASK_NONDETERMINISTIC,
+)
+"""The machine's or the reference's own failures: they say nothing about the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
