@@ -93,16 +93,33 @@ class LocalExecutor:
         """Judge one candidate against a warm referee, or a fresh one."""
         async with self._device_turn(report):
             referee = self._warm(problem.problem_hash)
-            if referee is None:
-                await report("running the reference")
-                referee, screening = await self._fresh_referee(problem)
-                if screening.status != "ok":
-                    return Evaluation(_without_reference(screening, policy, rigor))
-            run = CandidateEvaluation(referee, self._settings, policy, rigor, report)
-            try:
-                return await run.run(kernel_source, self._group)
-            finally:
-                self._settle(problem.problem_hash, referee)
+            if referee is not None:
+                try:
+                    return await self._run(referee, kernel_source, policy, rigor, report)
+                except SandboxError:
+                    if referee.worker.is_running:
+                        raise
+                    # It had died while it was idle, or was killed: once more, with a fresh one.
+                    await report("starting over: the reference's process had gone")
+            await report("running the reference")
+            referee, screening = await self._fresh_referee(problem)
+            if screening.status != "ok":
+                return Evaluation(_without_reference(screening, policy, rigor))
+            return await self._run(referee, kernel_source, policy, rigor, report)
+
+    async def _run(
+        self,
+        referee: Referee,
+        kernel_source: str,
+        policy: PrecisionPolicy,
+        rigor: Rigor,
+        report: Report,
+    ) -> Evaluation:
+        run = CandidateEvaluation(referee, self._settings, policy, rigor, report)
+        try:
+            return await run.run(kernel_source, self._group)
+        finally:
+            self._settle(referee)
 
     @property
     def _group(self) -> anyio.abc.TaskGroup:
@@ -138,7 +155,8 @@ class LocalExecutor:
         referee, _ = self._referees.get(problem_hash, (None, 0.0))
         return referee if referee is not None and referee.worker.is_running else None
 
-    def _settle(self, problem_hash: str, referee: Referee) -> None:
+    def _settle(self, referee: Referee) -> None:
+        problem_hash = referee.problem.problem_hash
         if referee.worker.is_running:
             self._referees[problem_hash] = (referee, time.monotonic())
         else:
