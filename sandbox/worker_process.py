@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, WorkerUnavailable
-from egg_mcp.sandbox import frames
+from egg_mcp.sandbox import frames, live_groups
 from egg_mcp.sandbox.output_tail import OutputTail
 from egg_mcp.settings import Settings
 from egg_mcp.vocabulary.device import DeviceFacts
@@ -33,15 +33,6 @@ _PASSED_ON = (
     *("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
     *("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_LIBCUDA_PATH"),
 )
-
-_live_groups: set[int] = set()
-
-
-def kill_live_groups() -> None:
-    """Kill every worker's process group at once. For signal handlers: no waiting."""
-    for group in tuple(_live_groups):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
 
 
 class UserCodeError(Exception):
@@ -159,7 +150,7 @@ class WorkerProcess:
             ) from error
         finally:
             theirs.close()
-        _live_groups.add(process.pid)
+        live_groups.add(process.pid, folder)
         worker = cls(role, process, ours, folder, OutputTail(settings.max_output_bytes))
         task_group.start_soon(worker._drain)
         await worker._await_ready(settings)
@@ -239,7 +230,7 @@ class WorkerProcess:
         # Once more: a fork that raced the first signal is in the group, too.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        _live_groups.discard(self._process.pid)
+        live_groups.discard(self._process.pid)
         self._channel.sock.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

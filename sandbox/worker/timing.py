@@ -17,6 +17,7 @@ import torch
 from egg_mcp.sandbox.worker.audit import CompileCounter
 from egg_mcp.sandbox.worker.device import Device
 from egg_mcp.sandbox.worker.op_error import OpError
+from egg_mcp.sandbox.worker.values import map_tensors
 
 MIN_WARM_CALLS = 10
 QUIET_CALLS = 3
@@ -48,6 +49,7 @@ class Rotation:
         self.sets: list[list[Any]] = []
         # Bound before user code runs: it may replace the attributes.
         self._event, self._grad_off = torch.cuda.Event, torch.no_grad
+        self._record, self._elapsed_ms = self._event.record, self._event.elapsed_time
         self._sleep: Any = getattr(torch.cuda, "_sleep", None)
 
     def replace(self, sets: list[list[Any]]) -> None:
@@ -75,14 +77,15 @@ class Rotation:
                 self._sleep(block.spin_us * SPIN_CYCLES_PER_US)
             for call, (before, after) in enumerate(events):
                 inputs = self.sets[(block.start + call) % len(self.sets)]
-                before.record()
+                self._record(before)
                 output = forward(inputs)
-                after.record()
+                self._record(after)
                 self._device.synchronize()
-                times_ms.append(before.elapsed_time(after))
+                times_ms.append(self._elapsed_ms(before, after))
                 self._held.append(output)
                 if call == block.keep:
-                    kept = output
+                    # A copy: an honest candidate may reuse one output buffer for every call.
+                    kept = map_tensors(output, lambda tensor: tensor.detach().clone())
         return times_ms, kept
 
     def warm(self, forward: Forward, min_ms: float, max_s: float) -> int:

@@ -1,0 +1,67 @@
+"""The process groups of running workers: none outlives this process, however it ends.
+
+A worker asks the kernel to die with this process, but what a candidate has started in turn does
+not. So while there are workers, a small shell beside us knows their groups; when this process
+ends, also by `kill -9`, its standard input ends and it kills them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+_LAST_WILL = (
+    "while read -r line; do groups=$line; done; "
+    'for group in $groups; do kill -s KILL -- "-$group"; done'
+)
+_END_S = 5.0
+
+_folders: dict[int, Path] = {}
+_executors: list[subprocess.Popen[bytes]] = []
+
+
+def add(group: int, folder: Path) -> None:
+    """A worker of that process group runs in that folder."""
+    if not _executors:
+        _executors.append(
+            subprocess.Popen(
+                ["/bin/sh", "-c", _LAST_WILL],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+    _folders[group] = folder
+    _tell()
+
+
+def discard(group: int) -> None:
+    """That group is gone."""
+    _folders.pop(group, None)
+    _tell()
+    if not _folders and _executors:
+        executor = _executors.pop()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            executor.communicate(timeout=_END_S)
+
+
+def kill_all() -> None:
+    """Kill every group at once and remove its folder. For signal handlers: no waiting."""
+    for group in _folders:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    for folder in _folders.values():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tell() -> None:
+    for executor in _executors:
+        if executor.stdin is not None:
+            # The shell may have been killed: then the kernel's own signal has to do.
+            with contextlib.suppress(OSError):
+                os.write(executor.stdin.fileno(), f"{' '.join(map(str, _folders))}\n".encode())
