@@ -131,7 +131,7 @@ async def report(id: str, ctx: EggContext) -> str:  # noqa: A002 - the URI's wor
 async def candidate_code(id: str, n: str, ctx: EggContext) -> str:  # noqa: A002 - the URI's word
     """The source that was handed in."""
     egg, number = _candidate(ctx, id, n)
-    return egg.store.candidates.source_of(egg.candidate(id, number))
+    return egg.store.candidates.source_of(egg.docket.candidate(id, number))
 
 
 async def candidate_verdict(id: str, n: str, ctx: EggContext) -> str:  # noqa: A002 - the URI's word
@@ -194,6 +194,6 @@ def _candidate(ctx: EggContext, session_id: str, number: str) -> tuple[Egg, int]
         )
     try:
         egg.session(session_id, LOCAL_PRINCIPAL)
-        return egg, egg.candidate(session_id, int(number)).number
+        return egg, egg.docket.candidate(session_id, int(number)).number
     except RequestError as error:
         raise ResourceNotFoundError(str(error)) from error

@@ -23,7 +23,7 @@ from egg_mcp.executor import Executor, LocalExecutor
 from egg_mcp.guard import guard
 from egg_mcp.prompts import register_prompts
 from egg_mcp.resources import register_resources
-from egg_mcp.sandbox.worker_process import kill_live_groups
+from egg_mcp.sandbox import live_groups
 from egg_mcp.service import Egg
 from egg_mcp.settings import Settings
 from egg_mcp.stdio_transport import serve_stdio
@@ -101,7 +101,12 @@ def build_server(
 
 def run_stdio(settings: Settings) -> None:
     """Serve one client over standard input and output."""
-    anyio.run(serve_stdio, build_server(settings, handle_signals=True))
+    try:
+        anyio.run(serve_stdio, build_server(settings, handle_signals=True))
+    finally:
+        # What is printed at exit must not follow the protocol's last line.
+        with contextlib.suppress(OSError):
+            os.dup2(2, 1)
 
 
 def run_http(settings: Settings, host: str, port: int) -> None:
@@ -138,7 +143,7 @@ def _end_on_signals() -> None:
     """
 
     def end(signal_number: int) -> None:
-        kill_live_groups()
+        live_groups.kill_all()
         os._exit(128 + signal_number)
 
     loop = asyncio.get_running_loop()

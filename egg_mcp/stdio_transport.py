@@ -8,6 +8,8 @@ replaced by a stand-in that the source check recognises and refuses with its lin
 from __future__ import annotations
 
 import json
+import logging
+import os
 from typing import Any
 
 import anyio
@@ -27,25 +29,42 @@ from pydantic import ValidationError
 from egg_mcp.service import Egg
 from egg_mcp.service.source_input import SURROGATE_STAND_IN
 
+log = logging.getLogger(__name__)
+
 
 async def serve_stdio(server: MCPServer[Egg]) -> None:
-    """Serve one client over standard input and output until end of file."""
-    lowlevel = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+    """Serve one client over standard input and output until end of file.
+
+    When the server fails, or nobody reads what it says, the process ends at once: an orderly end
+    would wait for the client's next line, which may never come.
+    """
     async with stdio_server() as (read_stream, write_stream):
-        mended_writer, mended = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        try:
+            await _serve(server, read_stream, write_stream)
+        except anyio.get_cancelled_exc_class():
+            log.warning("standard output is closed, so nobody reads the answers: ending")
+            os._exit(1)
+        except Exception:
+            log.exception("the server failed: ending")
+            os._exit(1)
 
-        async def mend() -> None:
-            async with mended_writer:
-                async for item in read_stream:
-                    if isinstance(item, Exception):
-                        await _answer(item, mended_writer, write_stream)
-                    else:
-                        await mended_writer.send(item)
 
-        async with anyio.create_task_group() as task_group:
-            task_group.start_soon(mend)
-            await lowlevel.run(mended, write_stream, lowlevel.create_initialization_options())
-            task_group.cancel_scope.cancel()
+async def _serve(server: MCPServer[Egg], read_stream: Any, write_stream: Any) -> None:
+    lowlevel = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+    mended_writer, mended = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    async def mend() -> None:
+        async with mended_writer, read_stream:
+            async for item in read_stream:
+                if isinstance(item, Exception):
+                    await _answer(item, mended_writer, write_stream)
+                else:
+                    await mended_writer.send(item)
+
+    async with mended, anyio.create_task_group() as task_group:
+        task_group.start_soon(mend)
+        await lowlevel.run(mended, write_stream, lowlevel.create_initialization_options())
+        task_group.cancel_scope.cancel()
 
 
 async def _answer(
@@ -62,9 +81,8 @@ async def _answer(
 
 
 def _mended(error: Exception) -> Any:
-    line = _line(error)
     try:
-        value = _without_surrogates(json.loads(line))
+        value = _without_surrogates(_value(error))
     except (ValueError, RecursionError):
         return _refusal(None, PARSE_ERROR, "this line is not JSON")
     try:
@@ -75,13 +93,20 @@ def _mended(error: Exception) -> Any:
         return _refusal(known, INVALID_REQUEST, "this line is JSON, but not a JSON-RPC 2.0 message")
 
 
-def _line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        for detail in error.errors(include_url=False):
-            if isinstance(detail["input"], str):
-                return detail["input"]
-            return json.dumps(detail["input"])
-    return ""
+def _value(error: Exception) -> Any:
+    """What the line behind this error says. Raises ValueError or RecursionError: it is not JSON."""
+    if not isinstance(error, ValidationError):
+        return None
+    for detail in error.errors(include_url=False):
+        if detail["type"] == "json_invalid":
+            return json.loads(detail["input"])
+        # An error's input is the whole line's value only there; elsewhere it is one field's.
+        at_the_top = len(detail["loc"]) < 2 or (
+            detail["type"] == "missing" and len(detail["loc"]) == 2
+        )
+        if at_the_top:
+            return detail["input"]
+    return None
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -21,21 +21,15 @@ _LAST_WILL = (
 _END_S = 5.0
 
 _folders: dict[int, Path] = {}
-_executors: list[subprocess.Popen[bytes]] = []
+_shells: list[subprocess.Popen[bytes]] = []
 
 
 def add(group: int, folder: Path) -> None:
     """A worker of that process group runs in that folder."""
-    if not _executors:
-        _executors.append(
-            subprocess.Popen(
-                ["/bin/sh", "-c", _LAST_WILL],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        )
+    if not _shells:
+        # Where there is no shell, the kernel's own signal has to do.
+        with contextlib.suppress(OSError):
+            _shells.append(_shell())
     _folders[group] = folder
     _tell()
 
@@ -44,10 +38,10 @@ def discard(group: int) -> None:
     """That group is gone."""
     _folders.pop(group, None)
     _tell()
-    if not _folders and _executors:
-        executor = _executors.pop()
+    if not _folders and _shells:
+        shell = _shells.pop()
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            executor.communicate(timeout=_END_S)
+            shell.communicate(timeout=_END_S)
 
 
 def kill_all() -> None:
@@ -59,9 +53,19 @@ def kill_all() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _shell() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _LAST_WILL],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 def _tell() -> None:
-    for executor in _executors:
-        if executor.stdin is not None:
-            # The shell may have been killed: then the kernel's own signal has to do.
+    for shell in _shells:
+        if shell.stdin is not None:
+            # Somebody may have killed it.
             with contextlib.suppress(OSError):
-                os.write(executor.stdin.fileno(), f"{' '.join(map(str, _folders))}\n".encode())
+                os.write(shell.stdin.fileno(), f"{' '.join(map(str, _folders))}\n".encode())

@@ -27,11 +27,15 @@ ROUNDS = {Rigor.QUICK: 7, Rigor.FINAL: 15}
 WARM_UP_MS = 300.0
 """GPU work before the first sample: shorter warm-ups read up to 30 % off (triton#2306)."""
 BLOCK_MS = {Rigor.QUICK: 10.0, Rigor.FINAL: 20.0}
-HOST_MS = 0.1
-"""What launching a candidate's kernels may cost the host above twice what eager costs it."""
+HOST_MS = 0.06
+"""What a candidate's calls may cost the host above one and a half times what eager's cost it."""
+TAIL_MS = 0.03
+"""How much later than eager's device a candidate's device may become idle after a call."""
 LEAST_CALLS = 10
 MOST_CALLS = 200
 _TIMED_TRIAL = -1
+_IMPOSSIBLE = (1e-6,)
+_NEVER_MS = 1e9
 
 Report = Callable[[str], Awaitable[None]]
 
@@ -42,6 +46,8 @@ class _Samples:
 
     blocks_ms: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
     walls_ms: list[float] = field(default_factory=list[float])
+    tails_ms: list[float] = field(default_factory=list[float])
+    """By block: how much later than the call's end the whole device was idle."""
 
     def medians(self) -> list[float]:
         return [median(block) for block in self.blocks_ms]
@@ -159,7 +165,14 @@ class Stopwatch:
         )
         wall_ms = (time.perf_counter() - began) * 1e3
         samples = self._samples.setdefault(name, _Samples())
-        samples.blocks_ms.append(_block_ms(block, calls))
+        calls_ms = _block_ms(block, calls)
+        drained_ms = _block_ms(block, calls, "drained_ms")
+        samples.blocks_ms.append(calls_ms)
+        samples.tails_ms.append(
+            median(late - call for call, late in zip(calls_ms, drained_ms, strict=True))
+            if drained_ms != _IMPOSSIBLE * calls
+            else _NEVER_MS
+        )
         if keep is None:
             # A kept output is copied out inside the reply: that block's wall time is no bound.
             samples.walls_ms.append(wall_ms / calls)
@@ -185,6 +198,7 @@ class Stopwatch:
         contenders = (mine.time("candidate"), eager.time("eager"))
         reason = "" if trial.passed else "a timed call gave a wrong result"
         reason = reason or _disagreement(contenders)
+        reason = reason or _unjoined(median(mine.tails_ms), median(eager.tails_ms))
         trusted: Literal["trusted", "untrusted"] = "untrusted" if reason else "trusted"
         return Timing(
             trust=trusted,
@@ -202,30 +216,39 @@ class Stopwatch:
         )
 
 
-def _block_ms(block: dict[str, Any], calls: int) -> tuple[float, ...]:
+def _block_ms(block: dict[str, Any], calls: int, name: str = "ms") -> tuple[float, ...]:
     """The block's samples; the candidate's process wrote them, so they are checked."""
-    samples: Sequence[Any] = block.get("ms", ())
+    samples: Sequence[Any] = block.get(name, ())
     kept = tuple(float(sample) for sample in samples if isinstance(sample, int | float))
     if len(kept) != calls or not all(0 < sample < 1e7 for sample in kept):
         # Impossible samples: let the outside clock call them untrusted.
-        return (1e-6,) * calls
+        return _IMPOSSIBLE * calls
     return kept
 
 
 def _disagreement(contenders: Sequence[ContenderTime]) -> str:
     """Why the two clocks cannot both be right, or nothing.
 
-    A call costs the host what launching costs on top of its GPU time, and a block costs one
-    exchange of frames. What the candidate's server-clock time exceeds its own claim by, beyond a
-    quarter of the claim, must therefore be of the size that the reference, timed alike in the same
-    rounds, shows for itself.
+    Each call is waited for, so what the server's clock sees beyond the GPU time is the same for
+    every contender: waiting, recording events, a share of one exchange of frames. The candidate's
+    excess must be of the size that the reference, timed alike in the same rounds, shows.
     """
     mine, eager = contenders
-    unexplained_ms = mine.wall_median_ms - 1.25 * mine.median_ms
-    allowed_ms = HOST_MS + 2 * max(0.0, eager.wall_median_ms - eager.median_ms)
+    unexplained_ms = mine.wall_median_ms - 1.05 * mine.median_ms
+    allowed_ms = HOST_MS + 1.5 * max(0.0, eager.wall_median_ms - eager.median_ms)
     if unexplained_ms > allowed_ms:
         return (
             f"it claims {mine.median_ms:.4f} ms a call, the server's clock says "
             f"{mine.wall_median_ms:.4f} ms"
+        )
+    return ""
+
+
+def _unjoined(mine_ms: float, eager_ms: float) -> str:
+    """Why the end of a call was not the end of its work, or nothing."""
+    if mine_ms > 2 * max(0.0, eager_ms) + TAIL_MS:
+        return (
+            f"the device works on for {mine_ms:.4f} ms after the call's end: a stream of the "
+            "candidate's own that the current one does not wait for"
         )
     return ""

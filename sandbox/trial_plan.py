@@ -69,7 +69,8 @@ def judged(planned: PlannedTrial, reply: dict[str, Any], policy: PrecisionPolicy
         ratio, limit, elementwise_ok = _under(output, policy)
         if ratio is not None and (ratio_seen is None or ratio > ratio_seen):
             ratio_seen, limit_seen = ratio, limit
-        too_far = ratio is not None and limit is not None and ratio > limit
+        # Not `ratio > limit`: a ratio that is no number must not pass.
+        too_far = ratio is not None and limit is not None and not ratio <= limit
         if too_far or not elementwise_ok or output.get("exact") is False:
             mismatches.append(_mismatch(output, ratio, limit))
     return Trial(

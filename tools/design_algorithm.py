@@ -128,6 +128,6 @@ async def _open(
             "kernel without a session call verify_and_benchmark(reference_code=..., "
             "kernel_code=...)"
         )
-    job = call.egg.open_session(reference, precision, call.principal, fresh=new_session)
+    job = call.egg.docket.open_session(reference, precision, call.principal, fresh=new_session)
     job = await call.wait(job, wait_s)
     return await job_report(call.egg, job, detail)

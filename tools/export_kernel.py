@@ -55,7 +55,7 @@ async def export_kernel(
     session = call.egg.session(session_id, call.principal)
     standing = call.egg.standing(session_id)
     if candidate is not None:
-        call.egg.candidate(session_id, candidate)
+        call.egg.docket.candidate(session_id, candidate)
     attempt = standing.champion if candidate is None else standing.get(candidate)
     if attempt is None:
         raise StageOrderError(

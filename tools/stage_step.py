@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egg_mcp.service.egg import Submission
+from egg_mcp.service.docket import Submission
 from egg_mcp.service.source_input import source_input
 from egg_mcp.tools.call import ToolCall
 from egg_mcp.tools.result import Detail, StageReport
@@ -33,11 +33,11 @@ async def stage_step(
     session = call.egg.session(session_id, call.principal)
     kernel = source_input("kernel", kernel_code, kernel_file, call.egg.settings)
     if parent is not None:
-        call.egg.candidate(session_id, parent)  # a refused call must not enter the stage
+        call.egg.docket.candidate(session_id, parent)  # a refused call must not enter the stage
     session, warnings = call.egg.enter(session, stage, reopen_reason)
     if kernel is None:
         return await brief_report(call.egg, session, stage, warnings)
-    job = call.egg.submit(
+    job = call.egg.docket.submit(
         session,
         stage,
         Submission(kernel.text, parent, rationale, tuple(guidelines_applied or ())),

@@ -81,7 +81,7 @@ async def verify_and_benchmark(
             "kernel alone"
         )
     else:
-        job = call.egg.judge_alone(reference, kernel, precision, rigor, call.principal)
+        job = call.egg.docket.judge_alone(reference, kernel, precision, rigor, call.principal)
         warnings = ()
     return await job_report(call.egg, await call.wait(job, wait_s), detail, warnings)
 
@@ -92,7 +92,7 @@ def _in_session(
     session = call.egg.session(session_id, call.principal)
     stage = Stage.VERIFY_AND_BENCHMARK
     if number is not None:
-        chosen = call.egg.candidate(session_id, number)
+        chosen = call.egg.docket.candidate(session_id, number)
         call.egg.check_entry(session, Stage.DESIGN_ALGORITHM)
         warnings: tuple[str, ...] = ()
     else:
@@ -101,4 +101,4 @@ def _in_session(
         if champion is None:
             raise StageOrderError("this session has no correct candidate yet")
         chosen = champion.candidate
-    return call.egg.judge(session, stage, chosen, rigor), warnings
+    return call.egg.docket.judge(session, stage, chosen, rigor), warnings

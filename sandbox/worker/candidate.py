@@ -154,14 +154,14 @@ class Candidate:
         """Time some calls; write the output of the one to keep."""
         model = self._built
         with self._user("forward"):
-            times_ms, kept = self._rotation.time(lambda inputs: model(*inputs), block_of(request))
+            timed = self._rotation.time(lambda inputs: model(*inputs), block_of(request))
         tree: Message | None = None
         if request.get("keep") is not None:
             with user_code("outputs", self.user_file):
                 tree, _ = tensors.encode(
-                    kept, self.files.outbox, request["out_offset"], parameters=False
+                    timed.kept, self.files.outbox, request["out_offset"], parameters=False
                 )
-        return {"ms": times_ms, "kept": tree}
+        return {"ms": timed.calls_ms, "drained_ms": timed.drained_ms, "kept": tree}
 
     def warm(self, request: Message) -> Message:
         """Call until it runs steadily and compiles nothing any more."""

@@ -165,8 +165,8 @@ class Referee:
     def time_block(self, request: Message) -> Message:
         """Time the reference under the user's own precision settings."""
         with user_code("forward", self.user_file):
-            times_ms, _ = self._rotation.time(self._forward, block_of(request))
-        return {"ms": times_ms}
+            timed = self._rotation.time(self._forward, block_of(request))
+        return {"ms": timed.calls_ms, "drained_ms": timed.drained_ms}
 
     def warm(self, request: Message) -> Message:
         """Call the reference until it runs steadily."""

@@ -39,6 +39,18 @@ class Block:
     """Busy GPU time ahead of the first call, so that the CPU gets ahead."""
 
 
+@dataclasses.dataclass
+class Timed:
+    """What a block gave."""
+
+    calls_ms: list[float] = dataclasses.field(default_factory=list)
+    """Each call, between two events on the current stream."""
+    drained_ms: list[float] = dataclasses.field(default_factory=list)
+    """Each call, until the whole device was idle."""
+    kept: Any = None
+    """A copy of the wanted output."""
+
+
 class Rotation:
     """Input sets in turn, and the last outputs held so that their addresses rotate too."""
 
@@ -58,35 +70,35 @@ class Rotation:
         self.sets = sets
         self._held = collections.deque(maxlen=max(1, len(sets)))
 
-    def time(self, forward: Forward, block: Block) -> tuple[list[float], Any]:
-        """Milliseconds of each call, and the kept output.
+    def time(self, forward: Forward, block: Block) -> Timed:
+        """Time a block of calls.
 
         Raises:
             OpError: `no_cuda` when emulated, `bad_request` without input sets.
         """
         self._check()
-        events = [
-            (self._event(enable_timing=True), self._event(enable_timing=True))
-            for _ in range(block.calls)
-        ]
-        kept: Any = None
-        times_ms: list[float] = []
+        events = [[self._event(enable_timing=True) for _ in range(3)] for _ in range(block.calls)]
+        timed = Timed()
         with self._grad_off(), _no_collection():
             self._device.synchronize()
             if block.spin_us and self._sleep is not None:
                 self._sleep(block.spin_us * SPIN_CYCLES_PER_US)
-            for call, (before, after) in enumerate(events):
+            for call, (before, after, drained) in enumerate(events):
                 inputs = self.sets[(block.start + call) % len(self.sets)]
                 self._record(before)
                 output = forward(inputs)
                 self._record(after)
                 self._device.synchronize()
-                times_ms.append(self._elapsed_ms(before, after))
+                # All streams are idle now: what `after` did not wait for shows as a gap.
+                self._record(drained)
+                self._device.synchronize()
+                timed.calls_ms.append(self._elapsed_ms(before, after))
+                timed.drained_ms.append(self._elapsed_ms(before, drained))
                 self._held.append(output)
                 if call == block.keep:
                     # A copy: an honest candidate may reuse one output buffer for every call.
-                    kept = map_tensors(output, lambda tensor: tensor.detach().clone())
-        return times_ms, kept
+                    timed.kept = map_tensors(output, lambda tensor: tensor.detach().clone())
+        return timed
 
     def warm(self, forward: Forward, min_ms: float, max_s: float) -> int:
         """Call until clocks are up and nothing compiles any more; how many calls that took."""

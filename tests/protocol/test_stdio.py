@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.protocol.real_server import (
+    END_S,
+    ERAS,
     INITIALIZE,
+    Era,
     RealServer,
     command,
+    descendants,
     environment,
     real_server,
+    reference,
     source,
 )
 
 HANDSHAKE_S = 1.5
 STARTS = 5
+SHAKE_HANDS = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE})
+TOOLS = {
+    *("design_algorithm", "tune_parallel_mapping", "tune_tiling", "optimize_memory"),
+    *("verify_and_benchmark", "get_job", "cancel_job", "session_status", "get_guidelines"),
+    "export_kernel",
+}
+
+# All ways to standard output: Python's, the descriptor itself, and what is left in a buffer.
+NOISY = """
+import os, sys
+print("x" * 100_000)
+os.write(1, b"descriptor\\n")
+sys.__stdout__.write("left in the buffer")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,153 +59,187 @@ def session_id(server: RealServer) -> str:
     return server.open_session()
 
 
-def said(result: dict[str, Any]) -> str:
-    text: str = result["content"][0]["text"]
-    return text
+def driver(change: str) -> list[str]:
+    """The server's command, its guideline library changed first."""
+    code = (
+        "import sys; import egg_mcp.service.egg as egg; real = egg.load_library;"
+        f"egg.load_library = lambda: ({change}, real())[1];"
+        "from egg_mcp.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-P", "-c", code]
 
 
-def test_every_line_on_standard_output_is_the_protocol(server: RealServer, session_id: str) -> None:
-    facts = server.facts(
-        "design_algorithm",
-        session_id=session_id,
-        kernel_code=source("candidates", "prints_much"),
+def test_every_line_on_standard_output_is_the_protocol(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with (
+        errors.open("w", encoding="utf-8") as stderr,
+        real_server(tmp_path / "state", tmp_path, stderr=stderr, PYTHONUNBUFFERED="") as server,
+    ):
+        listed = server.request("tools/list", {})["result"]["tools"]
+        assert {tool["name"] for tool in listed} == TOOLS
+        opened = server.facts("design_algorithm", reference_code=reference() + NOISY)
+        judged = server.facts(
+            "design_algorithm",
+            session_id=opened["session_id"],
+            kernel_code=source("candidates", "prints_much") + NOISY,
+        )
+        assert judged["verdict"]["status"] == "emulated_pass"
+        assert "xxx" in judged["verdict"]["printed"]
+        server.close_input()
+        assert server.process.wait(timeout=END_S) == 0
+        server.end_of_output()
+
+    assert len(server.lines) >= 4
+    for line in server.lines:
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        assert "id" in message or "method" in message
+    # Nor is there a warning, and all of them were errors.
+    assert errors.read_text(encoding="utf-8") == ""
+
+
+def test_nothing_printed_at_start_or_exit_reaches_the_wire(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit\nprint('said at the start')\natexit.register(print, 'said at exit')\n",
+        encoding="utf-8",
     )
 
-    assert facts["verdict"]["status"] == "emulated_pass"
-    assert facts["verdict"]["printed"]
-    assert server.lines
-    for line in server.lines:
-        assert json.loads(line)["jsonrpc"] == "2.0"
+    done = subprocess.run(
+        [*driver("print('said meanwhile')"), "--state-dir", str(tmp_path / "state")],
+        input=SHAKE_HANDS + "\n",
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        env=environment(PYTHONUNBUFFERED="", PYTHONPATH=str(tmp_path)),
+    )
+
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
+    for when in ("at the start", "meanwhile", "at exit"):
+        assert f"said {when}" in done.stderr
+
+
+def test_a_server_that_fails_ends_although_its_client_stays(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*driver("1 / 0"), "--state-dir", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=environment(),
+    ) as process:
+        assert process.wait(timeout=END_S) == 1
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+        assert process.stderr is not None
+        assert "ZeroDivisionError" in process.stderr.read()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_serving_process_has_loaded_no_torch_triton_or_numpy(
+def test_only_workers_have_loaded_torch_triton_and_numpy(
     server: RealServer, session_id: str
 ) -> None:
     server.facts("design_algorithm", session_id=session_id)
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text(encoding="utf-8")
+    server.facts("session_status", session_id=session_id)
+    server.facts("get_guidelines", query="mask")
+    loaded = {
+        pid: Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+        for pid in descendants(server.mark)
+    }
 
-    assert "pydantic_core" in maps
+    serving = loaded.pop(server.process.pid)
+    assert "pydantic_core" in serving
     for library in ("libtorch", "libtriton", "_multiarray_umath"):
-        assert library not in maps
+        assert library not in serving
+        assert any(library in worker for worker in loaded.values()), "the name to look for"
 
 
-def test_a_line_that_is_not_json_is_answered_and_the_server_lives_on(server: RealServer) -> None:
-    server.write("this is not JSON")
-
-    assert server.answer(None)["error"]["code"] == -32700
-    assert server.facts("session_status")["summary"]
-
-
-def test_json_that_is_no_message_is_answered_with_its_id(server: RealServer) -> None:
-    server.write('{"id": 77, "nonsense": true}')
-
-    assert server.answer(77)["error"]["code"] == -32600
-    assert server.facts("session_status")["summary"]
-
-
-def test_a_lone_surrogate_is_refused_with_its_line(server: RealServer, session_id: str) -> None:
-    result = server.tool("design_algorithm", session_id=session_id, kernel_code="# one\n# \ud800\n")
-
-    assert result["isError"]
-    assert "line 2" in said(result)
-    assert "surrogate" in said(result)
-    assert server.facts("session_status")["summary"]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "phrase"),
-    [("# x\n" * 1_300_000, "at most 1000000"), ("a = 1\0", "NUL"), ("  \n", "empty")],
-    ids=["5 MB", "NUL byte", "empty"],
-)
-def test_a_source_that_cannot_be_taken_is_refused_in_words(
-    server: RealServer, session_id: str, kernel: str, phrase: str
+def test_a_call_that_its_client_cancels_leaves_its_job_running(
+    server: RealServer, session_id: str
 ) -> None:
-    result = server.tool("design_algorithm", session_id=session_id, kernel_code=kernel)
+    submission = {"session_id": session_id, "kernel_code": source("candidates", "hangs")}
+    call = server.start(
+        "tools/call",
+        {
+            "name": "design_algorithm",
+            "arguments": {**submission, "wait_s": 50},
+            "_meta": {"progressToken": "mine"},
+        },
+    )
+    first = server.notification("notifications/progress")["params"]
+    second = server.notification("notifications/progress")["params"]
+    assert first["progressToken"] == "mine"
+    assert second["progress"] > first["progress"]
 
-    assert result["isError"]
-    assert phrase in said(result)
-    assert server.facts("session_status", session_id=session_id)["summary"]
+    jobs = server.report("session_status", session_id=session_id)["jobs"]
+
+    server.notify("notifications/cancelled", requestId=call)
+
+    again = server.report("design_algorithm", **submission, wait_s=0)
+    assert again["status"] == "running"
+    assert again["job_id"] in jobs[-1], "the same job, not another one"
+    assert server.report("cancel_job", job_id=again["job_id"])["status"] == "cancelled"
 
 
 def test_the_handshake_takes_less_than_a_client_waits(tmp_path: Path) -> None:
     taken: list[float] = []
-    for number in range(STARTS):
+    # The promise is about this machine unloaded: the best of five is what it can do.
+    while len(taken) < STARTS and min(taken, default=HANDSHAKE_S) >= HANDSHAKE_S:
         began = time.monotonic()
         with subprocess.Popen(
-            command(tmp_path / f"state{number}", tmp_path),
+            command(tmp_path / f"state{len(taken)}", tmp_path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env=environment(),
+            # As a client starts it: a check of every warning is not part of the promise.
+            env={**os.environ},
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
-            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.write(SHAKE_HANDS + "\n")
             process.stdin.flush()
             assert "serverInfo" in process.stdout.readline()
             taken.append(time.monotonic() - began)
             process.stdin.close()
 
-    # The promise is about this machine unloaded: the best of five is what it can do.
     assert min(taken) < HANDSHAKE_S
 
 
-def test_nothing_printed_at_exit_reaches_the_wire(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.argv = ['egg-mcp', '--state-dir', sys.argv[1]];"
-        "import atexit; atexit.register(lambda: None);"
-        "import egg_mcp.service.egg as egg; real = egg.load_library;"
-        "egg.load_library = lambda: (print('left in the buffer'), real())[1];"
-        "from egg_mcp.cli import main; main()"
-    )
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
-
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, str(tmp_path)],
-        input=json.dumps(request) + "\n",
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=True,
-        env=environment(PYTHONUNBUFFERED=""),
-    )
-
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
-    assert "left in the buffer" in done.stderr
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_sdk_client_goes_from_reference_to_module(
-    tmp_path: Path, mode: Literal["auto", "legacy"]
-) -> None:
+@pytest.mark.parametrize("mode", ERAS)
+def test_the_sdk_client_goes_from_reference_to_module(tmp_path: Path, mode: Era) -> None:
     async def drive() -> dict[str, Any]:
         start = command(tmp_path / "state", tmp_path)
-        parameters = StdioServerParameters(command=start[0], args=start[1:], env=environment())
+        parameters = StdioServerParameters(
+            command=start[0], args=start[1:], env=environment(TMPDIR=str(tmp_path))
+        )
         async with Client(parameters, mode=mode) as client:
-            assert len((await client.list_tools()).tools) == 10
+            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
 
             async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-                result = await client.call_tool(tool, {"wait_s": 50, **arguments})
+                result = await client.call_tool(tool, arguments)
                 assert not result.is_error, result.content
                 assert result.structured_content is not None
                 return result.structured_content
 
-            opened = await call("design_algorithm", reference_file="reference.py")
+            opened = await call("design_algorithm", reference_file="reference.py", wait_s=50)
             session_id = opened["session_id"]
             assert opened["brief"]["guidelines"]
-            right = await call("design_algorithm", session_id=session_id, kernel_file="kernel.py")
+            right = await call(
+                "design_algorithm", session_id=session_id, kernel_file="kernel.py", wait_s=50
+            )
             assert right["verdict"]["status"] == "emulated_pass"
-            final = await call("verify_and_benchmark", session_id=session_id)
+            final = await call("verify_and_benchmark", session_id=session_id, wait_s=50)
+            assert final["verdict"]["status"] == "emulated_pass"
             assert final["verdict"]["speedup_vs_eager"] is None
             return await call("export_kernel", session_id=session_id)
 
-    (tmp_path / "reference.py").write_text(source("references", "good_add"), encoding="utf-8")
+    (tmp_path / "reference.py").write_text(reference(), encoding="utf-8")
     (tmp_path / "kernel.py").write_text(source("candidates", "add_right"), encoding="utf-8")
 
     code = anyio.run(drive)["code"]
 
     assert code.endswith("Model = ModelNew\n")
     assert "emulated_pass" in code
+    compile(code, "exported.py", "exec")

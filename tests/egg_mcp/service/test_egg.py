@@ -9,7 +9,8 @@ import pytest
 from egg_mcp.errors import UnknownCandidate, UnknownJob, UnknownSession
 from egg_mcp.sandbox.evaluation import Evaluation
 from egg_mcp.service import Egg
-from egg_mcp.service.egg import Submission, changed_uris
+from egg_mcp.service.docket import Submission
+from egg_mcp.service.egg import changed_uris
 from egg_mcp.service.source_input import SourceInput
 from egg_mcp.session.standing import measurably_faster
 from egg_mcp.settings import LOCAL_PRINCIPAL, Settings
@@ -37,7 +38,7 @@ async def _done(egg: Egg, job: Job) -> Job:
 
 
 async def _session(egg: Egg) -> SessionRecord:
-    job = egg.open_session(REFERENCE, PrecisionPolicy.STRICT, LOCAL_PRINCIPAL, fresh=False)
+    job = egg.docket.open_session(REFERENCE, PrecisionPolicy.STRICT, LOCAL_PRINCIPAL, fresh=False)
     await _done(egg, job)
     assert job.session_id is not None
     return egg.session(job.session_id, LOCAL_PRINCIPAL)
@@ -63,9 +64,9 @@ async def test_lineage_is_a_tree_and_the_champion_never_gets_slower(
             stage = draw.choice(SUBMITTING_STAGES)
             if parent is not None and parent > taken:
                 with pytest.raises(UnknownCandidate):
-                    egg.submit(session, stage, kernel)
+                    egg.docket.submit(session, stage, kernel)
                 continue
-            await _done(egg, egg.submit(session, stage, kernel))
+            await _done(egg, egg.docket.submit(session, stage, kernel))
             taken += 1
             champion = egg.standing(session.session_id).champion
             if before is not None and champion is not before:
@@ -85,14 +86,16 @@ async def test_lineage_is_a_tree_and_the_champion_never_gets_slower(
 async def test_sessions_and_jobs_belong_to_who_opened_them(settings: Settings) -> None:
     async with Egg.open(settings, FakeExecutor(), _quiet) as egg:
         session = await _session(egg)
-        job = egg.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
+        job = egg.docket.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
         with pytest.raises(UnknownSession):
             egg.session(session.session_id, "somebody else")
         with pytest.raises(UnknownJob):
             egg.jobs.get(job.job_id, "somebody else")
         with pytest.raises(UnknownJob):
             await egg.jobs.cancel(job.job_id, "somebody else")
-        theirs = egg.open_session(REFERENCE, PrecisionPolicy.STRICT, "somebody else", fresh=False)
+        theirs = egg.docket.open_session(
+            REFERENCE, PrecisionPolicy.STRICT, "somebody else", fresh=False
+        )
         assert theirs.session_id != session.session_id
         assert (await _done(egg, job)).status.is_final
 
@@ -102,10 +105,10 @@ async def test_verdict_of_another_device_is_made_again(settings: Settings) -> No
     kernel = Submission("# SPEED=2.0", None, "", ())
     async with Egg.open(settings, executor, _quiet) as egg:
         session = await _session(egg)
-        first = await _done(egg, egg.submit(session, Stage.DESIGN_ALGORITHM, kernel))
-        assert egg.submit(session, Stage.DESIGN_ALGORITHM, kernel).job_id == first.job_id
+        first = await _done(egg, egg.docket.submit(session, Stage.DESIGN_ALGORITHM, kernel))
+        assert egg.docket.submit(session, Stage.DESIGN_ALGORITHM, kernel).job_id == first.job_id
         executor.known_device = FAKE_DEVICE.model_copy(update={"name": "Another GPU"})
-        again = egg.submit(session, Stage.DESIGN_ALGORITHM, kernel)
+        again = egg.docket.submit(session, Stage.DESIGN_ALGORITHM, kernel)
         assert again.job_id != first.job_id
         assert (await _done(egg, again)).status.is_final
 
@@ -118,7 +121,7 @@ async def test_each_end_of_a_job_is_published_with_what_it_changes(settings: Set
 
     async with Egg.open(settings, FakeExecutor(), publish) as egg:
         session = await _session(egg)
-        job = egg.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
+        job = egg.docket.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
         await _done(egg, job)
         await anyio.lowlevel.checkpoint()
     base = f"egg://sessions/{session.session_id}"
@@ -134,7 +137,7 @@ async def test_end_that_cannot_be_made_whole_fails_its_job_alone(settings: Setti
 
     async with Egg.open(settings, Odd(), _quiet) as egg:
         session = await _session(egg)
-        job = egg.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
+        job = egg.docket.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
         ended = await _done(egg, job)
         assert ended.status == "failed"
         assert "internal error" in (ended.error or "")
@@ -144,6 +147,6 @@ async def test_end_that_cannot_be_made_whole_fails_its_job_alone(settings: Setti
 async def test_log_holds_what_a_job_said(settings: Settings) -> None:
     async with Egg.open(settings, FakeExecutor(), _quiet) as egg:
         session = await _session(egg)
-        job = egg.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
+        job = egg.docket.submit(session, Stage.DESIGN_ALGORITHM, Submission("x", None, "", ()))
         await _done(egg, job)
         assert "trial 1 of 1" in egg.store.jobs.log(job.job_id).text

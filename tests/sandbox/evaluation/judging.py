@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from egg_mcp.executor import LocalExecutor
@@ -59,3 +60,14 @@ async def judge(
 async def screen(executor: LocalExecutor, reference: str) -> Screening:
     """One reference fixture by itself."""
     return await executor.screen(problem(reference), quiet)
+
+
+def workers_of(server_pid: int) -> list[int]:
+    """Processes started as workers of that process, wherever they hang in the tree now (Linux)."""
+    mark = f"--parent\0{server_pid}\0"
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if mark in (entry / "cmdline").read_bytes().decode("utf-8", "replace"):
+                found.append(int(entry.name))
+    return found

@@ -15,8 +15,7 @@ from egg_mcp.errors import SandboxError, WorkerUnavailable
 from egg_mcp.executor import LocalExecutor
 from egg_mcp.vocabulary.precision import PrecisionPolicy
 from egg_mcp.vocabulary.verdict import Rigor
-from tests.protocol.real_server import workers_of
-from tests.sandbox.evaluation.judging import judge, problem, screen, settings, text
+from tests.sandbox.evaluation.judging import judge, problem, screen, settings, text, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -168,7 +168,6 @@ def test_empty_reply_has_no_class() -> None:
     assert precision_class({}) is PrecisionClass.NOT_CLASSIFIED
 
 
-@pytest.mark.xfail(reason="judged() asks `ratio > limit`; no frame brings NaN, so not reachable")
 @pytest.mark.parametrize("policy", list(PrecisionPolicy))
 def test_ratio_that_is_no_number_never_passes(policy: PrecisionPolicy) -> None:
     nan = {"ratio": math.nan, "ratio_tf32": math.nan, "ratio_bf16": math.nan}
