@@ -88,7 +88,8 @@ def test_replay_runs_a_recording_and_sessions_lists_what_it_made(
 
 
 def test_replay_says_which_call_came_out_otherwise(recording: Path, tmp_path: Path) -> None:
-    write(recording, OPEN, {**SUBMIT, "expect": {"verdict": ["wrong"]}}, NO_SUCH_FILE)
+    (recording.parent / "add_right.py").write_text("ModelNew = 1 / 0\n", encoding="utf-8")
+    write(recording, OPEN, SUBMIT, NO_SUCH_FILE)
 
     done = egg_mcp(tmp_path, "replay", str(recording), "--out", str(tmp_path / "out"))
 
@@ -96,7 +97,7 @@ def test_replay_says_which_call_came_out_otherwise(recording: Path, tmp_path: Pa
     told = [line for line in done.stdout.splitlines() if "not what the recording expects" in line]
     # It went on after the first.
     assert len(told) == 2
-    assert "emulated_pass" in told[0]
+    assert "build_failed" in told[0]
     assert "missing.py" in told[1]
 
 

@@ -104,6 +104,8 @@ def test_nothing_printed_at_start_or_exit_reaches_the_wire(tmp_path: Path) -> No
         encoding="utf-8",
     )
 
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+
     done = subprocess.run(
         [*driver("print('said meanwhile')"), "--state-dir", str(tmp_path / "state")],
         input=SHAKE_HANDS + "\n",
@@ -111,7 +113,7 @@ def test_nothing_printed_at_start_or_exit_reaches_the_wire(tmp_path: Path) -> No
         text=True,
         encoding="utf-8",
         check=True,
-        env=environment(PYTHONUNBUFFERED="", PYTHONPATH=str(tmp_path)),
+        env=environment(PYTHONUNBUFFERED="", PYTHONPATH=path),
     )
 
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
