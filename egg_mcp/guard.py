@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any
+from typing import Any, cast
 
 from mcp.server.context import CallNext, ServerRequestContext
 from pydantic import BaseModel
+
+_MANUAL = "    For further information visit https://errors.pydantic.dev"
 
 
 def clean(value: Any) -> Any:
@@ -37,7 +39,8 @@ async def guard(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any
     """Middleware around every request."""
     task = asyncio.current_task()
     try:
-        return clean(await call_next(ctx))
+        result = clean(await call_next(ctx))
+        return _without_links(result) if ctx.method == "tools/call" else result
     except SystemExit as error:
         if ctx.method != "tools/call":
             raise
@@ -47,6 +50,18 @@ async def guard(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any
         if ctx.method != "tools/call" or is_ours:
             raise  # this request was cancelled, by its client or by the server's end
         return _failed("The work behind this call was cancelled. Make the same call again.")
+
+
+def _without_links(result: Any) -> Any:
+    """The result with the links into pydantic's manual taken out of its error: they help no model."""
+    if not isinstance(result, dict):
+        return result
+    answer = cast("dict[str, Any]", result)
+    for part in answer.get("content", ()) if answer.get("isError") else ():
+        if "text" in part:
+            lines = str(part["text"]).splitlines()
+            part["text"] = "\n".join(line for line in lines if not line.startswith(_MANUAL))
+    return answer
 
 
 def _failed(text: str) -> dict[str, Any]:

@@ -19,7 +19,11 @@ from egg_mcp.vocabulary.stage import Stage
 EggContext = Context[Egg]
 
 Reference = Annotated[
-    str, Field(description="The reference file, or a description of the module to make faster.")
+    str,
+    Field(
+        description="The reference file, or a description of the module to make faster.",
+        max_length=4_000,
+    ),
 ]
 SessionId = Annotated[str, Field(description="Handle of the session.")]
 

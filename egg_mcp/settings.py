@@ -20,7 +20,12 @@ LOCAL_PRINCIPAL = "local"
 class Settings(BaseModel):
     """What a server was started with. Field names in capitals after EGG_ are the variables."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,  # every wait has a bound
+    )
 
     state_dir: Path = Field(default_factory=lambda: user_state_path("egg-mcp"))
     """Folder of the state file; made when missing."""

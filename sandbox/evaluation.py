@@ -118,6 +118,7 @@ class CandidateEvaluation:
                 reply = await self._ask(worker, "weights", "build", state=exported["state"])
         if reply.get("how") == "seed_only":
             names = ", ".join(map(str, reply.get("unmatched", ())))
+            self._found.has_own_weights = True
             self._found.flags.append(
                 f"weights could not be copied from the reference ({names[:300]} differ in name or "
                 "shape): they come from the same seed instead"

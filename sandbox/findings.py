@@ -24,6 +24,10 @@ _BUILD_CAUSES = {
     "triton_compile": "the interpreter and the compiler accept different things: only what "
     "triton.language defines may be used inside a kernel",
 }
+_OTHER_WEIGHTS = (
+    "the weights are not the reference's: ModelNew's state_dict must have the names and shapes of "
+    "Model's, so that they can be copied"
+)
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Findings:
     flags: list[str] = field(default_factory=list[str])
     phases_ms: dict[str, float] = field(default_factory=dict[str, float])
     timing: Timing | None = None
+    has_own_weights: bool = False
+    """Whether the reference's weights could not be copied into the candidate."""
     phase: str = "start"
 
     @property
@@ -55,6 +61,8 @@ class Findings:
             return self.verdict(VerdictStatus.INFRA_ERROR, "No trial could be run.")
         if not all(trial.passed for trial in trials):
             cause = likely_cause(trials, self.precision, self.families)
+            if self.has_own_weights:
+                cause = _OTHER_WEIGHTS
             return self.verdict(VerdictStatus.WRONG, explain(trials), cause)
         worst = max(trial.error_ratio or 0.0 for trial in trials)
         text = (

@@ -72,6 +72,7 @@ WRONG = [
     Case("half_inside", "wrong"),
     Case("drops_inputs_after", "wrong"),
     Case("lies_in_the_harness", "wrong"),
+    Case("own_weights", "wrong", "state_dict", reference="two_linears"),
     Case("max_index_off", "wrong", "outputs[1]", reference="int_outputs"),
     Case("matmul_tf32", "wrong", reference="good_matmul", precision_class="tf32_like"),
     Case("matmul_bf16", "wrong", reference="good_matmul", precision_class="bf16_like"),
