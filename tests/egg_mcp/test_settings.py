@@ -64,6 +64,7 @@ def test_link_to_a_python_stays_a_link(tmp_path: Path) -> None:
         ("max_source_bytes", "10"),
         ("trial_deadline_s", "0"),
         ("trial_deadline_s", "nan"),
+        ("trial_deadline_s", "inf"),
         ("referee_idle_s", "-1"),
         ("max_output_bytes", "1"),
     ],
