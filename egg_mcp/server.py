@@ -41,8 +41,8 @@ returns a brief with what is decided, what was tried and which guidelines fit. T
 
 Every result names next_step, the exact next call: do it. status "running" means: call get_job.
 session_id is all that is needed to go on later, from any client. Only a correct and measurably
-faster candidate becomes champion. Without a GPU verdicts are emulated_pass at best and no speed is
-given: never report a speedup then."""
+faster candidate becomes champion; without a GPU nothing is timed and the newest correct one leads,
+verdicts are emulated_pass at best and no speed is given: never report a speedup then."""
 
 ExecutorFactory = Callable[[Settings], AbstractAsyncContextManager[Executor]]
 

@@ -27,8 +27,6 @@ Report = Callable[[str], Awaitable[None]]
 _SLACK_BYTES = 1 << 20
 _NOT_SENT = {"t": "other", "v": "nothing"}
 """In the place of inputs that a candidate's process did not send back: they do not match."""
-_UNFAITHFUL = ("bfloat16", "float8")
-"""Dtypes that Triton's own interpreter computes wrongly (triton#4972, #8322)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class CandidateEvaluation:
         Raises:
             SandboxError: the machine or the referee failed; nothing is said about the candidate.
         """
-        if refused := self._unfaithful():
-            return Evaluation(self._found.verdict(VerdictStatus.INFRA_ERROR, refused))
         await self._report("starting the candidate's process")
         async with self._phase("start"):
             worker = await WorkerProcess.start("candidate", self._settings, task_group)
@@ -223,19 +219,6 @@ class CandidateEvaluation:
             spent_ms = (time.perf_counter() - began) * 1e3
             phases = self._found.phases_ms
             phases[name] = round(phases.get(name, 0.0) + spent_ms, 1)
-
-    def _unfaithful(self) -> str | None:
-        """Why no verdict is possible here, if emulation would compute the Problem wrongly."""
-        device = self._referee.worker.device
-        if device is None or device.kind == "cuda":
-            return None
-        dtypes = {name for name in self._referee.dtypes if name.startswith(_UNFAITHFUL)}
-        if not dtypes:
-            return None
-        return (
-            f"There is no GPU here, and Triton's interpreter computes {', '.join(sorted(dtypes))} "
-            "wrongly: no verdict is better than a false one. Run this Problem on a GPU."
-        )
 
 
 def _counts(value: object) -> dict[str, int]:

@@ -64,6 +64,8 @@ class Findings:
             if self.has_own_weights:
                 cause = _OTHER_WEIGHTS
             return self.verdict(VerdictStatus.WRONG, explain(trials), cause)
+        if self._custom_kernel() == "none":
+            self.flags.append("no custom kernel was launched: torch does all the work")
         worst = max(trial.error_ratio or 0.0 for trial in trials)
         text = (
             f"All {len(trials)} trials hold under `{self.policy.value}`; the largest RMS error is "

@@ -15,6 +15,8 @@ from egg_mcp.vocabulary.family import OperatorFamily, families_of
 from egg_mcp.vocabulary.problem import Problem, Screening
 
 _SEED_BITS = 48
+_UNFAITHFUL = ("bfloat16", "float8")
+"""Dtypes that Triton's own interpreter computes wrongly (triton#4972, #8322)."""
 
 _LOAD_ADVICE = {
     "syntax": "Mend the syntax and call design_algorithm again.",
@@ -43,7 +45,6 @@ class Referee:
         self.problem = problem
         self.worker = worker
         self.weight_seed = new_seed()
-        self.dtypes: frozenset[str] = frozenset()
         self.families: tuple[OperatorFamily, ...] = ()
         self._settings = settings
 
@@ -61,10 +62,9 @@ class Referee:
         """
         worker = await WorkerProcess.start("referee", settings, task_group)
         referee = cls(worker, problem, settings)
-        screening = (await referee._screen()).model_copy(update={"device": worker.device})
-        values = (*screening.inputs, *screening.outputs)
+        found = (await referee._screen()).model_copy(update={"device": worker.device})
+        screening = _as_faithful(found)
         referee.families = screening.families
-        referee.dtypes = frozenset(value.dtype for value in values if value.dtype)
         if screening.status != "ok":
             await referee.aclose()
         return referee, screening
@@ -145,6 +145,20 @@ class Referee:
     @property
     def _is_emulated(self) -> bool:
         return self.worker.device is not None and self.worker.device.kind == "emulated"
+
+
+def _as_faithful(screening: Screening) -> Screening:
+    """The screening, refused where emulation would compute the Problem wrongly."""
+    emulated = screening.device is not None and screening.device.kind == "emulated"
+    values = (*screening.inputs, *screening.outputs)
+    odd = {one.dtype for one in values if one.dtype and one.dtype.startswith(_UNFAITHFUL)}
+    if screening.status != "ok" or not emulated or not odd:
+        return screening
+    text = (
+        f"There is no GPU here, and Triton's interpreter computes {', '.join(sorted(odd))} wrongly: "
+        "no verdict is better than a false one. Open this session on a server with a GPU."
+    )
+    return screening.model_copy(update={"status": "infra_error", "explanation": text})
 
 
 def _failed(explanation: str) -> Screening:

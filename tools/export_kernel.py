@@ -127,7 +127,9 @@ def _report(
         warnings.append("judged at quick rigor only: verify_and_benchmark gives the final word")
     send = written is None and len(json.dumps(code, ensure_ascii=False).encode()) <= MOST_CODE_BYTES
     uri = f"egg://sessions/{session.session_id}/candidates/{number}"
-    if written is not None:
+    if not attempt.is_correct:
+        use = "Do not use it as it is."
+    elif written is not None:
         use = f"Import Model from {written.name} in the place of the reference's."
     elif send:
         use = "Save `code` as a module and import Model from it in the place of the reference's."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from egg_mcp.session.standing import Standing
 from egg_mcp.vocabulary.job import Job
+from egg_mcp.vocabulary.problem import Screening
 from egg_mcp.vocabulary.session import SessionRecord
 from egg_mcp.vocabulary.stage import Stage
 from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus
 
 STALE_ATTEMPTS = 3
 """So many attempts in a stage without a new champion, and the next stage is suggested."""
+
+NOT_ON_THIS_MACHINE = "design_algorithm(reference_code=...) on a server with a GPU; here the same call ends the same way."
 
 _ON_THE_REFERENCE = (
     VerdictStatus.REFERENCE_FAILED,
@@ -30,6 +33,13 @@ def after_failure(job: Job) -> str:
         f"{job.stage.value}(<the same arguments>): nothing is lost, and it runs afresh. If it fails "
         "again, run `egg-mcp doctor` on that machine."
     )
+
+
+def after_refusal(screening: Screening) -> str:
+    """After a reference was refused."""
+    if screening.status == "infra_error":
+        return NOT_ON_THIS_MACHINE
+    return "design_algorithm(reference_code=<mended reference>): this session stays as a record."
 
 
 def after_brief(session: SessionRecord, stage: Stage, standing: Standing) -> str:
@@ -74,7 +84,6 @@ def _after_incorrect(
     session: SessionRecord, stage: Stage, standing: Standing, number: int, verdict: Verdict
 ) -> str:
     champion = standing.champion.candidate.number if standing.champion else None
-    parent = champion or number
     if champion is not None and stage is Stage.VERIFY_AND_BENCHMARK:
         return (
             f"{_call(session, stage, '')}: judges candidate {champion}, which leads the pool now; "
@@ -82,12 +91,10 @@ def _after_incorrect(
         )
     if champion is None and stage is not Stage.DESIGN_ALGORITHM:
         why = f'reopen_reason="candidate {number}: {verdict.status.value}"'
-        more = f", kernel_code=<mended>, parent={parent}, {why}"
+        more = f", kernel_code=<mended>, parent={number}, {why}"
         return f"{_call(session, Stage.DESIGN_ALGORITHM, more)}: no correct candidate is left."
-    return (
-        f"{_call(session, stage, f', kernel_code=<mended>, parent={parent}')}: "
-        "mend what the verdict names."
-    )
+    more = f", kernel_code=<mended>, parent={number}, rationale=<what you mended>"
+    return f"{_call(session, stage, more)}: mend what the verdict names."
 
 
 def _after_correct(session: SessionRecord, stage: Stage, standing: Standing, number: int) -> str:
@@ -95,6 +102,10 @@ def _after_correct(session: SessionRecord, stage: Stage, standing: Standing, num
     following = stage.following
     leads = standing.champion is not None and standing.champion.candidate.number == number
     stale = _since_champion(standing, stage) >= STALE_ATTEMPTS
+    verdict = attempts[-1].verdict if attempts else None
+    if leads and verdict is not None and verdict.custom_kernel == "none":
+        more = f", kernel_code=<Triton kernels>, parent={number}, rationale=<what they do>"
+        return f"{_call(session, stage, more)}: it launches no kernel of its own, so there is nothing to tune."
     if stage is Stage.DESIGN_ALGORITHM and len(attempts) < 2:
         return (
             f"{_call(session, stage, ', kernel_code=<another structure>')}: compare a second, "

@@ -52,7 +52,10 @@ async def job_report(
             warnings,
         )
     if job.status is not JobStatus.DONE:
-        report = _bare(job, _unfinished(job), next_step.after_failure(job), warnings)
+        step = next_step.after_failure(job)
+        if job.verdict is not None:
+            step = next_step.NOT_ON_THIS_MACHINE
+        report = _bare(job, _unfinished(job), step, warnings)
         verdict = view_of(job.verdict) if job.verdict else None
         return report.model_copy(update={"verdict": verdict})
     if job.kind == "screen":
@@ -67,7 +70,7 @@ async def _screened(egg: Egg, job: Job, detail: Detail, warnings: tuple[str, ...
         return _bare(
             job,
             f"The reference was refused ({job.screening.status}): {job.screening.explanation}",
-            "design_algorithm(reference_code=<mended reference>): this session stays as a record.",
+            next_step.after_refusal(job.screening),
             warnings,
         ).model_copy(update={"screening": job.screening})
     session = egg.session(job.session_id, job.principal)

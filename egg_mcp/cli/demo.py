@@ -28,7 +28,8 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
         done = anyio.run(_all, folder, out, settings)
     print(table(done))
     print(f"everything: {out}  state: {settings.state_file}")
-    print(f"{time.monotonic() - began:.0f} s")
+    print(f"see them: egg-mcp sessions --state-dir {settings.state_dir}")
+    print(f"took {time.monotonic() - began:.0f} s")
     return 0 if all(one.met for one in done) else 1
 
 

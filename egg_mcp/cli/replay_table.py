@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from egg_mcp.cli.replayer import Replay, Step
 
-_HEADER = ("Problem", "tried", "wrong", "final verdict", "candidate", "eager", "speedup")
+_HEADER = ("Problem", "tried", "wrong", "final verdict", "kernel", "eager", "speedup")
+_UNTIMED_COLUMNS = 4
 
 
 def table(replays: list[Replay]) -> str:
     """One row a Problem, then where its results lie."""
     rows = [_HEADER, *(_row(one) for one in replays)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    if not any(step.speedup for one in replays for step in one.steps):
+        rows = [row[:_UNTIMED_COLUMNS] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "",
         *(

@@ -84,7 +84,8 @@ async def test_only_a_correct_and_measurably_faster_kernel_becomes_champion(
         wrong = await desk.submit(session_id, kernel(mark="k0"))
         assert wrong["verdict"]["status"] == "wrong"
         assert wrong["verdict"]["likely_cause"] == "a missing mask"
-        assert "parent=5" in wrong["next_step"]
+        # Mended from the kernel that failed: the champion may have another structure.
+        assert "parent=1" in wrong["next_step"]
 
 
 async def test_pool_hands_three_champions_to_the_next_stage(tmp_path: Path) -> None:
