@@ -24,6 +24,11 @@ class OperatorCounter(TorchDispatchMode):
         self.counts: Counter[str] = Counter()
         self._launches = launches
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would import its whole compiler at the first operator: a second in every process.
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

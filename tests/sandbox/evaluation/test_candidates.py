@@ -49,6 +49,14 @@ HONEST = [
     Case("matmul_tf32", "emulated_pass", reference="good_matmul", policy=TF32),
     Case("matmul_bf16", "emulated_pass", reference="good_matmul", policy=LOWP),
     Case("torch_only", "emulated_pass", reference="half"),
+    Case("changes_defaults", "emulated_pass"),
+    Case("breaks_its_streams", "emulated_pass"),
+    Case("output_with_grad", "emulated_pass"),
+    Case("extra_buffer", "emulated_pass", reference="two_linears"),
+    Case("leaves_a_child", "emulated_pass"),
+    Case("remembers_between_runs", "emulated_pass"),
+    # Right on every input; that it is quick on inputs seen before only matters where time is taken.
+    Case("keeps_by_first_values", "emulated_pass"),
 ]
 
 WRONG = [
@@ -72,6 +80,19 @@ WRONG = [
     Case("half_inside", "wrong"),
     Case("drops_inputs_after", "wrong"),
     Case("lies_in_the_harness", "wrong"),
+    Case("forges_the_reply", "wrong"),
+    Case("claims_unwritten_bytes", "wrong"),
+    Case("lies_about_places", "wrong"),
+    Case("predicts_seeds", "wrong"),
+    Case("wrong_shape", "wrong", "[1, 5000]"),
+    Case("returns_none", "wrong", "None"),
+    Case("uninitialised", "wrong"),
+    Case("one_bad_element", "wrong", "[1234]"),
+    Case("matmul_drops_last_k", "wrong", reference="good_matmul", policy=LOWP),
+    Case("matmul_half_accumulator", "wrong", reference="good_matmul"),
+    Case("swallows_the_error", "wrong"),
+    Case("fills_output_later", "wrong"),
+    Case("never_swaps", "wrong"),
     Case("own_weights", "wrong", "state_dict", reference="two_linears"),
     Case("max_index_off", "wrong", "outputs[1]", reference="int_outputs"),
     Case("matmul_tf32", "wrong", reference="good_matmul", precision_class="tf32_like"),
@@ -89,6 +110,13 @@ BROKEN = [
     Case("segfault", "crashed", "SIGSEGV"),
     Case("writes_into_descriptors", "crashed"),
     Case("triton_compile_error", "crashed", "first_call"),
+    Case("imports_the_reference", "build_failed", "reference"),
+    Case("exits_at_import", "build_failed", "SystemExit"),
+    Case("closes_descriptors", "crashed"),
+    Case("raises_unprintable", "crashed", "Unprintable"),
+    Case("floods_output", "crashed", "SIGABRT"),
+    Case("returns_itself", "crashed", "recursion"),
+    Case("huge_output", "crashed", "allocate"),
 ]
 
 CASES = [*HONEST, *WRONG, *BROKEN]

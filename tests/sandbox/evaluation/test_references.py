@@ -21,6 +21,8 @@ REFUSED = {
     "hangs": ("reference_failed", "12 s"),
     "exits": ("reference_failed", "ended"),
     "bf16": ("infra_error", "bfloat16"),
+    "segfaults": ("reference_failed", "SIGSEGV"),
+    "not_finite": ("task_degenerate", "NaN"),
 }
 SOUND = ("good_add", "good_matmul", "int_outputs", "half", "two_linears")
 
