@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = {"demo": "the demo's three Problems through all stages, as a result file"}
+NAMES = {
+    "demo": "the demo's three Problems through all stages, as a result file",
+    "latency": "how long a verdict takes, by phase: cold process against zygote",
+}
 
 
 def main() -> int:

@@ -9,6 +9,9 @@ EggError
 |  `- FileRefused      a file outside the workspace, unreadable, or named over HTTP
 |- SandboxError        the machine failed, never the candidate
 |  |- WorkerUnavailable no Python with torch, or it did not come up
+|  |- SandboxRefused   the box holds less than was asked for
+|  |- ZygoteDied       the process that workers are forked from is gone
+|  |- DeviceSick       the device does not pass its canary
 |  |- WorkerDied       the worker ended without an answer
 |  |- WorkerTimedOut   a phase ran past its deadline
 |  `- ProtocolError    a frame that breaks the format
@@ -61,11 +64,37 @@ class FileRefused(RequestError):
 
 
 class SandboxError(EggError):
-    """The worker side failed; the candidate is not to blame."""
+    """The worker side failed; the candidate is not to blame.
+
+    Attributes:
+        fault: one of `egg_mcp.vocabulary.fault.Fault`, by value.
+    """
+
+    fault = "machine"
 
 
 class WorkerUnavailable(SandboxError):
     """The worker's Python has no torch, or it did not become ready in time."""
+
+    fault = "worker_unavailable"
+
+
+class SandboxRefused(WorkerUnavailable):
+    """The isolation that was asked for cannot be had here; the message says what mends it."""
+
+    fault = "sandbox_refused"
+
+
+class ZygoteDied(SandboxError):
+    """The process that workers are forked from is gone; the next request starts another."""
+
+    fault = "zygote_died"
+
+
+class DeviceSick(SandboxError):
+    """After a fault the device does not compute a known value; nothing is run on it."""
+
+    fault = "device_sick"
 
 
 class WorkerDied(SandboxError):
@@ -74,10 +103,20 @@ class WorkerDied(SandboxError):
     Attributes:
         exit_code: as `Popen.returncode`: negative for a signal; None when not known.
         output_tail: the end of what the process printed.
+        reason: the Fault, by value, where more is known than the exit code tells.
     """
 
-    def __init__(self, message: str, exit_code: int | None = None, output_tail: str = "") -> None:
+    fault = "reference_died"
+
+    def __init__(
+        self,
+        message: str,
+        exit_code: int | None = None,
+        output_tail: str = "",
+        reason: str = "",
+    ) -> None:
         super().__init__(message)
+        self.reason = reason
         self.exit_code = exit_code
         self.output_tail = output_tail
 
@@ -89,10 +128,16 @@ class WorkerTimedOut(SandboxError):
         phase: which deadline it was.
         deadline_s: its length.
         output_tail: the end of what the process printed.
+        reason: the Fault, by value, as far as it can be told.
     """
 
-    def __init__(self, phase: str, deadline_s: float, output_tail: str = "") -> None:
+    fault = "reference_died"
+
+    def __init__(
+        self, phase: str, deadline_s: float, output_tail: str = "", reason: str = ""
+    ) -> None:
         super().__init__(f"{phase} took longer than {deadline_s:g} s")
+        self.reason = reason
         self.phase = phase
         self.deadline_s = deadline_s
         self.output_tail = output_tail
@@ -100,6 +145,8 @@ class WorkerTimedOut(SandboxError):
 
 class ProtocolError(SandboxError):
     """A frame that is not in the format of `egg_mcp.sandbox.frames`."""
+
+    fault = "reference_died"
 
 
 class StateError(EggError):

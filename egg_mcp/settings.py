@@ -17,6 +17,9 @@ LOCAL_PRINCIPAL = "local"
 """Who a stdio or token-less loopback caller is: whoever may start the server."""
 
 
+SandboxMode = Literal["auto", "strict", "off"]
+
+
 class Settings(BaseModel):
     """What a server was started with. Field names in capitals after EGG_ are the variables."""
 
@@ -51,6 +54,31 @@ class Settings(BaseModel):
     """Each block of timed calls; past it the candidate has timed out."""
     referee_deadline_s: float = Field(default=300.0, gt=0)
     """Each step of the reference; past it the reference has failed."""
+    sandbox: SandboxMode = "auto"
+    """`auto`: the best box that can be had, none: refuse. `strict`: every property or refuse.
+    `off`: a plain process; over stdio only, and said in every verdict."""
+    max_host_memory_bytes: int | None = Field(default=None, ge=1 << 28)
+    """Heap of each process of a worker; past it allocations fail (the candidate has crashed).
+    None: three quarters of the machine's memory."""
+    least_free_memory_bytes: int | None = Field(default=None, ge=0)
+    """While a worker is asked something and the machine has less than this free, it is ended
+    (crashed): shared memory that no limit of a process caps. None: 3 % of the memory."""
+    max_cpu_s: int = Field(default=1_800, ge=1)
+    """CPU time of each process of a worker; past it the kernel ends it (crashed)."""
+    max_processes: int = Field(default=4_096, ge=64)
+    """Processes and threads of a worker together; past it no more start (crashed)."""
+    max_open_files: int = Field(default=4_096, ge=64)
+    """Descriptors of each process; past it `open` fails (crashed)."""
+    max_file_bytes: int = Field(default=64 << 30, ge=1 << 20)
+    """One file, outputs in shared memory included; past it writing fails (crashed)."""
+    max_disk_bytes: int = Field(default=4 << 30, ge=1 << 20)
+    """All that a worker's private `/tmp` holds, caches included; past it writing fails."""
+    max_shared_memory_bytes: int = Field(default=1 << 30, ge=1 << 20)
+    """All that a worker's private `/dev/shm` holds; past it writing fails."""
+    max_launches: int = Field(default=100_000, ge=1)
+    """Triton kernels that one forward may launch; past it the candidate has crashed."""
+    gpu_memory_share: float = Field(default=0.9, gt=0, le=1)
+    """Share of the GPU's memory that a candidate's torch may take; past it torch raises."""
     max_output_bytes: int = Field(default=65_536, ge=1_024)
     """Of what a worker prints, this much is kept: the first quarter and the end."""
     referee_idle_s: float = Field(default=300.0, gt=0)
@@ -96,6 +124,11 @@ def settings_from(environment: Mapping[str, str], **flags: object) -> Settings:
             f"{name!r} (EGG_{name.upper()} or --{name.replace('_', '-')}) is "
             f"{first['input']!r}: {first['msg']}"
         ) from error
+    if settings.sandbox == "off" and settings.transport == "http":
+        raise RequestError(
+            "sandbox 'off' (EGG_SANDBOX or --sandbox) is for stdio only: over HTTP others may send "
+            "code. Use 'auto' or 'strict'; `egg-mcp doctor` says what works here"
+        )
     return settings.model_copy(
         update={
             "state_dir": settings.state_dir.expanduser().absolute(),

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import anyio.abc
+import anyio
 
-from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
+from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, ZygoteDied
 from egg_mcp.sandbox.findings import Findings
+from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.referee import Referee, ReferenceRaised
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.stopwatch import Stopwatch
@@ -44,19 +45,21 @@ class CandidateEvaluation:
     def __init__(
         self,
         referee: Referee,
+        launcher: Launcher,
         settings: Settings,
         policy: PrecisionPolicy,
         rigor: Rigor,
         report: Report,
     ) -> None:
         self._referee = referee
+        self._launcher = launcher
         self._settings = settings
         self._policy = policy
         self._rigor = rigor
         self._report = report
         self._found = Findings(policy, rigor, referee.worker.device, referee.families)
 
-    async def run(self, source: str, task_group: anyio.abc.TaskGroup) -> Evaluation:
+    async def run(self, source: str) -> Evaluation:
         """Judge this source.
 
         Raises:
@@ -64,7 +67,7 @@ class CandidateEvaluation:
         """
         await self._report("starting the candidate's process")
         async with self._phase("start"):
-            worker = await WorkerProcess.start("candidate", self._settings, task_group)
+            worker = await WorkerProcess.start("candidate", self._launcher, self._settings)
         try:
             verdict = await self._judge(worker, source)
             asm = await self._asm(worker) if verdict.status is VerdictStatus.PASS else {}
@@ -88,6 +91,8 @@ class CandidateEvaluation:
         except (WorkerTimedOut, WorkerDied, ProtocolError) as error:
             if worker.is_running or not self._referee.worker.is_running:
                 raise  # the referee failed, not the candidate
+            if not self._launcher.is_running:
+                raise ZygoteDied("the zygote died, and the candidate's process with it") from error
             return self._found.after_end_of_process(error).model_copy(
                 update={"output_tail": worker.printed()}
             )
@@ -107,6 +112,7 @@ class CandidateEvaluation:
                     "build",
                     "build",
                     source=source,
+                    memory_share=self._settings.gpu_memory_share,
                     seed=self._referee.weight_seed,
                     init=exported["init"],
                     init_style=exported["init_style"],
@@ -152,6 +158,7 @@ class CandidateEvaluation:
                     inputs=made["inputs"],
                     swap=planned.kind == "swapped",
                     # The last call, too: an autotuned kernel's first one counts its tuning.
+                    max_launches=self._settings.max_launches,
                     audit=first or planned.kind == "repeat",
                     out_offset=0,
                 )

@@ -7,16 +7,35 @@ from typing import Literal
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
 from egg_mcp.sandbox.diagnosis import explain, likely_cause
+from egg_mcp.sandbox.fault_finding import fault_of_end, fault_of_error
 from egg_mcp.sandbox.worker_process import UserCodeError
 from egg_mcp.vocabulary.device import DeviceFacts
 from egg_mcp.vocabulary.family import OperatorFamily
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.precision import PrecisionClass, PrecisionPolicy
 from egg_mcp.vocabulary.verdict import Rigor, Timing, Trial, Verdict, VerdictStatus
 
 _EMULATED_REASON = "no GPU: values were checked under the Triton interpreter, speed was not"
 _FORWARD_CAUSES = {
-    "out_of_memory": "the candidate needs more device memory than there is",
-    "exit": "the code ends the process; a forward must return its result",
+    Fault.OUT_OF_DEVICE_MEMORY: "the candidate needs more device memory than there is",
+    Fault.OUT_OF_HOST_MEMORY: "the candidate needs more host memory than its limit",
+    Fault.ENDED_ITSELF: "the code ends the process; a forward must return its result",
+    Fault.DEVICE_FAULT: "an access outside a tensor, or an assertion, in a kernel",
+    Fault.DISK_FULL: "the candidate writes more than its limit to files",
+    Fault.TOO_MANY_PROCESSES: "the candidate starts more processes and threads than its limit",
+    Fault.TOO_MANY_FILES: "the candidate opens more files than its limit",
+    Fault.TOO_MANY_LAUNCHES: "a loop of launches without end",
+}
+_END_CAUSES = {
+    Fault.HANG_ON_HOST: "a loop that does not end",
+    Fault.HANG_ON_DEVICE: "a kernel that does not end",
+    Fault.STOPPED_ITSELF: "the code stopped its own process",
+    Fault.ENDED_BY_SIGNAL: "an access outside a tensor, or code that ends the process",
+    Fault.ENDED_ITSELF: "code that ends the process",
+    Fault.KILLED: "something other than this server killed the process, in both of two runs",
+    Fault.OUT_OF_HOST_MEMORY: "the candidate used up the machine's memory",
+    Fault.OVER_CPU_TIME: "a loop that does not end, or more processes than help",
+    Fault.BROKE_THE_CHANNEL: "the code wrote into a file descriptor that is not its own",
 }
 _BUILD_CAUSES = {
     "missing": "the source must define `class ModelNew(nn.Module)`",
@@ -79,32 +98,32 @@ class Findings:
     def after_user_error(self, error: UserCodeError) -> Verdict:
         """The candidate's code raised, and its process lived on."""
         text = error.message + (f"\n{error.traceback}" if error.traceback else "")
+        fault = fault_of_error(error)
         if error.phase in ("forward", "outputs") and error.kind != "triton_compile":
-            return self.verdict(
-                VerdictStatus.CRASHED,
-                f"`forward` raised in {self.phase}: {text}",
-                _FORWARD_CAUSES.get(error.kind),
-            )
-        return self.verdict(
-            VerdictStatus.BUILD_FAILED, f"Did not build: {text}", _BUILD_CAUSES.get(error.kind)
-        )
+            cause = _FORWARD_CAUSES.get(fault)
+            text = f"`forward` raised in {self.phase}: {text}"
+            return self.verdict(VerdictStatus.CRASHED, text, cause, fault)
+        cause = _BUILD_CAUSES.get(error.kind) or _FORWARD_CAUSES.get(fault)
+        return self.verdict(VerdictStatus.BUILD_FAILED, f"Did not build: {text}", cause, fault)
 
     def after_end_of_process(self, error: WorkerTimedOut | WorkerDied | ProtocolError) -> Verdict:
         """The candidate's process is gone."""
+        fault = fault_of_end(error)
+        cause = _END_CAUSES.get(fault)
         if isinstance(error, WorkerTimedOut):
-            smaller = ", or shapes too large for the interpreter: try smaller ones"
-            return self.verdict(
-                VerdictStatus.TIMED_OUT,
-                f"{error}; the process group was killed.",
-                "a loop that does not end" + (smaller if self.is_emulated else ""),
-            )
-        if isinstance(error, WorkerDied):
-            cause = "an access outside a tensor, or code that ends the process"
-        else:
-            cause = "the code wrote into a file descriptor that is not its own"
-        return self.verdict(VerdictStatus.CRASHED, f"{error}.", cause)
+            if self.is_emulated and fault is Fault.HANG_ON_HOST:
+                cause = f"{cause}, or shapes too large for the interpreter: try smaller ones"
+            text = f"{error}; all of its processes were killed."
+            return self.verdict(VerdictStatus.TIMED_OUT, text, cause, fault)
+        return self.verdict(VerdictStatus.CRASHED, f"{error}.", cause, fault)
 
-    def verdict(self, status: VerdictStatus, explanation: str, cause: str | None = None) -> Verdict:
+    def verdict(
+        self,
+        status: VerdictStatus,
+        explanation: str,
+        cause: str | None = None,
+        fault: Fault | None = None,
+    ) -> Verdict:
         """The verdict of that status with all that is known."""
         reason = None if self.timing else "not correct, so not timed"
         if status is VerdictStatus.EMULATED_PASS:
@@ -113,6 +132,7 @@ class Findings:
             status=status,
             explanation=explanation,
             likely_cause=cause,
+            fault=fault,
             rigor=self.rigor,
             precision_policy=self.policy,
             precision_class=self.precision,

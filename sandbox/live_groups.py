@@ -20,12 +20,12 @@ _LAST_WILL = (
 )
 _END_S = 5.0
 
-_folders: dict[int, Path] = {}
+_folders: dict[int, Path | None] = {}
 _shells: list[subprocess.Popen[bytes]] = []
 
 
-def add(group: int, folder: Path) -> None:
-    """A worker of that process group runs in that folder."""
+def add(group: int, folder: Path | None) -> None:
+    """A process group of ours runs, in that folder if it has one."""
     if not _shells:
         # Where there is no shell, the kernel's own signal has to do.
         with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def kill_all() -> None:
     for group in _folders:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-    for folder in _folders.values():
+    for folder in filter(None, _folders.values()):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any, Self
 
-import anyio.abc
-
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
+from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.worker_process import UserCodeError, WorkerProcess
 from egg_mcp.settings import Settings
@@ -50,7 +49,7 @@ class Referee:
 
     @classmethod
     async def start(
-        cls, problem: Problem, settings: Settings, task_group: anyio.abc.TaskGroup
+        cls, problem: Problem, launcher: Launcher, settings: Settings
     ) -> tuple[Self, Screening]:
         """Start the process, load the reference, and run it by itself.
 
@@ -60,7 +59,7 @@ class Referee:
         Raises:
             WorkerUnavailable: the worker side cannot run here.
         """
-        worker = await WorkerProcess.start("referee", settings, task_group)
+        worker = await WorkerProcess.start("referee", launcher, settings)
         referee = cls(worker, problem, settings)
         found = (await referee._screen()).model_copy(update={"device": worker.device})
         screening = _as_faithful(found)

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import signal
-import socket
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 import anyio
-import anyio.abc
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, WorkerUnavailable
-from egg_mcp.sandbox import frames, live_groups
+from egg_mcp.sandbox import frames, live_groups, machine_memory
+from egg_mcp.sandbox.launcher import Launched, Launcher, Role
 from egg_mcp.sandbox.output_tail import OutputTail
+from egg_mcp.sandbox.process_tree import is_stopped
 from egg_mcp.settings import Settings
 from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.fault import Fault
 
-Role = Literal["referee", "candidate"]
-
-_LAUNCH = Path(__file__).resolve().parent / "worker" / "launch.py"
-_CHUNK_BYTES = 1 << 18
 _LAST_OUTPUT_BYTES = 2_000
-_PASSED_ON = (
-    *("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "CC"),
-    *("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
-    *("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_LIBCUDA_PATH"),
-)
+_WATCH_S = 0.1
+_MOST_NOTES = 1_000
+_LAST_MOMENT_S = 2.0
+"""How long a process that has closed its channel may take to end."""
+_GONE_S = 10.0
+"""How long the kernel may take to clear up after a killed worker."""
 
 
 class UserCodeError(Exception):
@@ -53,106 +45,40 @@ class UserCodeError(Exception):
         super().__init__(self.message)
 
 
-@dataclass(slots=True)
-class _Channel:
-    """The parent's end of the socket pair."""
-
-    sock: socket.socket
-
-    async def send(self, data: bytes, fds: Sequence[int]) -> None:
-        view = memoryview(data)
-        while view:
-            await anyio.wait_writable(self.sock)
-            try:
-                sent = socket.send_fds(self.sock, [view], fds) if fds else self.sock.send(view)
-            except BlockingIOError:
-                continue
-            fds = ()
-            view = view[sent:]
-
-    async def receive(self) -> dict[str, Any]:
-        length = frames.body_length(await self._exactly(frames.HEADER.size))
-        return frames.decode(await self._exactly(length))
-
-    async def _exactly(self, count: int) -> bytes:
-        parts: list[bytes] = []
-        while count:
-            await anyio.wait_readable(self.sock)
-            try:
-                part = self.sock.recv(min(count, _CHUNK_BYTES))
-            except BlockingIOError:
-                continue
-            if not part:
-                raise anyio.EndOfStream
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
-
-
 class WorkerProcess:
     """A running worker. One request at a time; any failure to answer ends it for good."""
 
-    def __init__(
-        self,
-        role: Role,
-        process: anyio.abc.Process,
-        channel: socket.socket,
-        folder: Path,
-        output: OutputTail,
-    ) -> None:
+    def __init__(self, role: Role, launched: Launched, settings: Settings) -> None:
         self.role: Role = role
-        self.folder = folder
-        self.output = output
         self.device: DeviceFacts | None = None
-        self._process = process
-        self._channel = _Channel(channel)
+        self._process = launched.process
+        self._channel = launched.channel
+        self._output = launched.output
+        self._folder = launched.folder
         self._closed = False
+        self._code: int | None = None
+        self._reason: Fault | None = None
+        self._waits_for = Fault.HANG_ON_HOST
+        self._least_free_bytes = (
+            machine_memory.least_free_bytes()
+            if settings.least_free_memory_bytes is None
+            else settings.least_free_memory_bytes
+        )
 
     @classmethod
-    async def start(cls, role: Role, settings: Settings, task_group: anyio.abc.TaskGroup) -> Self:
-        """Start a worker and wait until it is ready.
+    async def start(cls, role: Role, launcher: Launcher, settings: Settings) -> Self:
+        """Launch a worker and wait until it is ready.
 
         Args:
             role: what it may be asked.
-            settings: its Python, device and deadlines.
-            task_group: reads what the worker prints for as long as it lives.
+            launcher: starts its process.
+            settings: its deadlines.
 
         Raises:
             WorkerUnavailable: no torch there, no such device, or not ready in time.
+            ZygoteDied: the launcher is gone.
         """
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        folder = Path(tempfile.mkdtemp(prefix=f"egg-{role}-"))
-        command = [
-            *(str(settings.worker_python), "-P", str(_LAUNCH)),
-            *("--role", role, "--socket", str(theirs.fileno())),
-            *("--parent", str(os.getpid()), "--device", settings.device),
-        ]
-        try:
-            # From the event loop's own thread: the parent-death signal follows the thread
-            # that forked, so a helper thread's end would kill the worker.
-            process = await anyio.open_process(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=_environment(folder),
-                start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )
-        except OSError as error:
-            ours.close()
-            shutil.rmtree(folder, ignore_errors=True)
-            raise WorkerUnavailable(
-                f"cannot start {str(settings.worker_python)!r}: {error}. Name a Python that has "
-                "torch and triton with --worker-python or EGG_WORKER_PYTHON."
-            ) from error
-        finally:
-            theirs.close()
-        live_groups.add(process.pid, folder)
-        worker = cls(role, process, ours, folder, OutputTail(settings.max_output_bytes))
-        task_group.start_soon(worker._drain)
+        worker = cls(role, await launcher.launch(role), settings)
         await worker._await_ready(settings)
         return worker
 
@@ -186,13 +112,17 @@ class WorkerProcess:
         answered = False
         try:
             with anyio.fail_after(deadline_s):
-                await self._channel.send(frames.encode(request), fds)
-                reply = await self._channel.receive()
+                await self._channel.send(request, fds)
+                reply = await self._reply()
             answered = True
         except TimeoutError:
+            reason = Fault.STOPPED_ITSELF if is_stopped(self.pid) else self._waits_for
             await self.aclose()
-            raise WorkerTimedOut(phase, deadline_s, self.printed()) from None
+            raise WorkerTimedOut(phase, deadline_s, self.printed(), reason.value) from None
         except (anyio.EndOfStream, ConnectionError):
+            # Its own end, not our signal, is what the caller wants to hear of.
+            with anyio.move_on_after(_LAST_MOMENT_S):
+                await self._process.wait()
             await self.aclose()
             raise self._death(phase) from None
         except frames.FrameError as error:
@@ -209,30 +139,61 @@ class WorkerProcess:
             raise UserCodeError(cast("dict[str, Any]", error))
         raise UserCodeError({"message": repr(reply)[:500]})
 
+    async def _reply(self) -> dict[str, Any]:
+        """The answer, with an eye on the machine's memory while it is not there."""
+        self._waits_for = Fault.HANG_ON_HOST
+        for _ in range(_MOST_NOTES):
+            message: dict[str, Any] | None = None
+            while message is None:
+                with anyio.move_on_after(_WATCH_S):
+                    message = await self._channel.receive()
+                if message is None and self._leaves_too_little_memory():
+                    self._reason = Fault.OUT_OF_HOST_MEMORY
+                    self._process.kill()
+            if message.get("type") != "note":
+                return message
+            at_device = message.get("at") == "device"
+            self._waits_for = Fault.HANG_ON_DEVICE if at_device else Fault.HANG_ON_HOST
+        raise frames.FrameError(f"over {_MOST_NOTES} notes before an answer")
+
+    def _leaves_too_little_memory(self) -> bool:
+        available = machine_memory.available_bytes()
+        return available is not None and available < self._least_free_bytes
+
     @property
     def is_running(self) -> bool:
         """Whether it may still be asked."""
-        return not self._closed and self._process.returncode is None
+        return not self._closed and not self._process.has_ended
 
     def printed(self) -> str:
         """The end of what the process printed."""
         return self.output.text(_LAST_OUTPUT_BYTES)
 
+    @property
+    def output(self) -> OutputTail:
+        """What it has printed."""
+        return self._output.tail
+
+    @property
+    def pid(self) -> int:
+        """Its process, or the guard of its box."""
+        return self._process.pid
+
     async def aclose(self) -> None:
-        """Kill the process group, reap the worker, remove its folder. May be called again."""
+        """Kill it and all that it has started, and remove its folder. May be called again."""
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         with anyio.CancelScope(shield=True):
-            await self._process.wait()
-        # Once more: a fork that raced the first signal is in the group, too.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._code = await self._process.wait()
+            # Whatever still prints is still alive: a GPU context takes a moment to go.
+            with anyio.move_on_after(_GONE_S):
+                await self._output.ended.wait()
         live_groups.discard(self._process.pid)
-        self._channel.sock.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._channel.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _await_ready(self, settings: Settings) -> None:
         ready: dict[str, Any] = {}
@@ -247,7 +208,8 @@ class WorkerProcess:
         if ready.get("type") == "ready":
             self.device = DeviceFacts.model_validate(ready["device"])
             return
-        said = ready.get("error", {}).get("message") or self.printed().strip()[-500:]
+        error = ready.get("error", {})
+        said = error.get("message") or self.printed().strip()[-500:]
         raise WorkerUnavailable(
             f"the {self.role} process did not come up under {str(settings.worker_python)!r}: "
             f"{said or 'it said nothing'}. `egg-mcp doctor` checks this; torch and triton come "
@@ -255,32 +217,12 @@ class WorkerProcess:
         )
 
     def _death(self, phase: str) -> WorkerDied:
-        code = self._process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        return WorkerDied(f"the process ended during {phase} ({how})", code, self.printed())
-
-    async def _drain(self) -> None:
-        stream = self._process.stdout
-        if stream is None:
-            return
-        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, OSError):
-            while True:
-                self.output.feed(await stream.receive(_CHUNK_BYTES))
-        with contextlib.suppress(OSError):
-            await stream.aclose()
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """A cleared environment: what CUDA and Triton need, and caches nobody else has."""
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return {
-        "LANG": "C.UTF-8",
-        **kept,
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+        code = self._code
+        how = "its process is gone"
+        if code is not None:
+            how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        reason = self._reason.value if self._reason else ""
+        text = f"the process ended during {phase} ({how})"
+        if self._reason is Fault.OUT_OF_HOST_MEMORY:
+            text = f"the machine ran out of memory during {phase}, and the process was killed"
+        return WorkerDied(text, code, self.printed(), reason)

@@ -7,6 +7,7 @@ from typing import Literal
 from egg_mcp.service.overview import SessionLine
 from egg_mcp.session.brief import AttemptLine, StageBrief
 from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.precision import PrecisionPolicy
 from egg_mcp.vocabulary.problem import Screening
 from egg_mcp.vocabulary.record import Record
@@ -42,6 +43,8 @@ class VerdictView(Record):
     """One or two sentences with the numbers."""
     likely_cause: str | None
     """What most often causes this; None when it holds."""
+    fault: Fault | None
+    """How it ended early, in one word, `hang_on_device` say; None where it ran to its end."""
     precision_policy: PrecisionPolicy
     """What error was allowed."""
     precision_class: str
@@ -64,6 +67,8 @@ class VerdictView(Record):
     """Short remarks that must not be missed."""
     device: str | None
     """What it ran on."""
+    sandbox: str | None
+    """What stood between it and the machine, and which of eight properties held."""
     printed: str
     """The end of what the candidate printed."""
 
@@ -79,6 +84,8 @@ class StageReport(ToolResult):
     """Number of the candidate handed in; use it as `parent`."""
     champion: int | None = None
     """Number of the best correct candidate so far."""
+    fault: Fault | None = None
+    """What ended the job early, when it was no fault of the candidate's."""
     verdict: VerdictView | None = None
     """What was found about the candidate; None while it runs."""
     brief: StageBrief | None = None

@@ -121,6 +121,7 @@ def _bare(job: Job, summary: str, step: str, warnings: tuple[str, ...]) -> Stage
         status=job.status.value,  # pyright: ignore[reportArgumentType] - the same words
         job_id=job.job_id,
         candidate=job.candidate,
+        fault=job.fault,
     )
 
 
@@ -131,14 +132,13 @@ def _latest(one: Stage, other: Stage) -> Stage:
 
 def _unfinished(job: Job) -> str:
     about = f"Candidate {job.candidate}" if job.candidate else f"Job {job.job_id}"
-    return (
-        about
-        + {
-            JobStatus.FAILED: f": the machine failed, not the candidate: {job.error}",
-            JobStatus.CANCELLED: ": cancelled; its processes are gone.",
-            JobStatus.INTERRUPTED: ": the server that ran its job went away before it ended.",
-        }[job.status]
-    )
+    how = {
+        JobStatus.FAILED: f"the machine failed, not the candidate: {job.error}",
+        JobStatus.CANCELLED: "cancelled; its processes are gone.",
+        JobStatus.INTERRUPTED: "the server that ran its job went away before it ended.",
+    }[job.status]
+    mend = f" {job.fault.next_step}" if job.fault else ""
+    return f"{about}: {how}{mend}"
 
 
 def _brief_summary(stage: Stage, brief: StageBrief, champion: int | None) -> str:

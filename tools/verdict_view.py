@@ -20,6 +20,7 @@ def view_of(verdict: Verdict) -> VerdictView:
         status=verdict.status.value,
         explanation=_cut(verdict.explanation, _EXPLANATION),
         likely_cause=verdict.likely_cause,
+        fault=verdict.fault,
         precision_policy=verdict.precision_policy,
         precision_class=verdict.precision_class.value,
         custom_kernel=verdict.custom_kernel,
@@ -31,6 +32,7 @@ def view_of(verdict: Verdict) -> VerdictView:
         timing=timing_in_words(verdict),
         flags=verdict.flags,
         device=verdict.device.name if verdict.device else None,
+        sandbox=verdict.device.sandbox if verdict.device else None,
         printed=verdict.output_tail[-_PRINTED:],
     )
 
@@ -85,6 +87,8 @@ def headline(verdict: Verdict, candidate: int | None) -> str:
             text += " No custom kernel was launched: torch does all the work."
     if verdict.likely_cause:
         text += f" Likely cause: {verdict.likely_cause}."
+    if verdict.fault:
+        text += f" {verdict.fault.next_step}"
     return text
 
 

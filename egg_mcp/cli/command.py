@@ -72,6 +72,12 @@ def _add_settings(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
         choices=("auto", "cuda", "emulated"),
         help="what kernels run on (EGG_DEVICE; default auto)",
     )
+    parser.add_argument(
+        "--sandbox",
+        default=default,
+        choices=("auto", "strict", "off"),
+        help="what stands between kernels and this machine (EGG_SANDBOX; default auto)",
+    )
 
 
 def _add_transport(parser: argparse.ArgumentParser, *, suppress: bool) -> None:

@@ -18,6 +18,7 @@ from egg_mcp.expert_knowledge.library import load_library
 from egg_mcp.settings import Settings
 from egg_mcp.store import Store
 from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.sandbox import SandboxReport
 
 _LEAST_FREE_BYTES = 1_000_000_000
 
@@ -63,14 +64,14 @@ def _guidelines(settings: Settings) -> list[str]:
 
 
 def _worker(settings: Settings) -> list[str]:
-    device = anyio.run(_probe, settings)
+    device, sandbox = anyio.run(_probe, settings)
     lines = [
         (
             f"worker: {settings.worker_python}, Python {device.python}, torch {device.torch}, "
             f"triton {device.triton}"
         ),
         f"device: {device.name}" + (f" ({device.arch})" if device.arch else ""),
-        f"sandbox: {device.sandbox}",
+        *_box(sandbox),
     ]
     if device.triton is None:
         raise SandboxError(
@@ -85,6 +86,20 @@ def _worker(settings: Settings) -> list[str]:
     return lines
 
 
-async def _probe(settings: Settings) -> DeviceFacts:
+def _box(report: SandboxReport) -> list[str]:
+    """What holds, with proof; what does not, with the reason and the way out."""
+    lines = [f"sandbox: {report.short}"]
+    for one in report.properties:
+        held = f"by {', '.join(one.by)}" if one.by else ""
+        why = f"; missing: {one.why}" if one.why else ""
+        lines.append(f"  {one.name}: {one.state} {held} ({one.proof}){why}")
+    lines += [f"  {layer} cannot be had: {why}" for layer, why in report.failed.items()]
+    lines += [f"  to mend it: {command}" for command in report.fix]
+    if report.not_defended:
+        lines.append(f"  not defended by any tier: {'; '.join(report.not_defended)}")
+    return lines
+
+
+async def _probe(settings: Settings) -> tuple[DeviceFacts, SandboxReport]:
     async with LocalExecutor(settings) as executor:
-        return await executor.device()
+        return await executor.device(), await executor.sandbox()

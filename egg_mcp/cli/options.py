@@ -16,5 +16,6 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> 
         workspace=options.workspace,
         worker_python=options.worker_python,
         device=options.device,
+        sandbox=options.sandbox,
         transport=getattr(options, "transport", None),
     )

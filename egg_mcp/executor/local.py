@@ -6,37 +6,49 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import SandboxError
+from egg_mcp.errors import DeviceSick, SandboxError
 from egg_mcp.executor.contract import Report
 from egg_mcp.executor.lease import device_lease, lease_folder, visible_device
+from egg_mcp.sandbox.canary import sing
 from egg_mcp.sandbox.evaluation import CandidateEvaluation, Evaluation
+from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.referee import Referee
-from egg_mcp.sandbox.worker_process import WorkerProcess
+from egg_mcp.sandbox.starting import StartLauncher, start_launcher
 from egg_mcp.settings import Settings
 from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.precision import PrecisionPolicy
 from egg_mcp.vocabulary.problem import Problem, Screening
+from egg_mcp.vocabulary.sandbox import SandboxReport
 from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus, unjudged
 
 _MOST_REFEREES = 2
 _IDLE_CHECK_S = 15.0
+_CANARY_PAUSE_S = 5.0
 
 
 class LocalExecutor:
     """Use as an async context manager: leaving it ends every process it started."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, start_launcher: StartLauncher = start_launcher) -> None:
         self._settings = settings
+        self._start_launcher = start_launcher
         self._turn = anyio.Lock()
         self._waiting = 0
         self._referees: dict[str, tuple[Referee, float]] = {}
         self._device: DeviceFacts | None = None
+        self._launcher: Launcher | None = None
+        self._is_suspect = False
+        """Whether the last thing that ran may have left the device in disorder."""
+        self._start = anyio.Lock()
         self._task_group: anyio.abc.TaskGroup | None = None
         self._exit = contextlib.AsyncExitStack()
 
@@ -55,6 +67,8 @@ class LocalExecutor:
         with anyio.CancelScope(shield=True):
             for problem_hash in list(self._referees):
                 await self._drop(problem_hash)
+            if self._launcher is not None:
+                await self._launcher.aclose()
         self._group.cancel_scope.cancel()
         # Not told of an exception in our body: the task group would wrap it in a group of one.
         await self._exit.__aexit__(None, None, None)
@@ -65,14 +79,12 @@ class LocalExecutor:
         return self._device
 
     async def device(self) -> DeviceFacts:
-        """What code will run on; starts one worker the first time. Raises WorkerUnavailable."""
-        if self._device is None:
-            worker = await WorkerProcess.start("referee", self._settings, self._group)
-            self._device = worker.device
-            await worker.aclose()
-        if self._device is None:
-            raise AssertionError("a worker that became ready has told its device")
-        return self._device
+        """What code will run on; starts a zygote the first time. Raises WorkerUnavailable."""
+        return (await self._ready_launcher()).device
+
+    async def sandbox(self) -> SandboxReport:
+        """What stands between code that runs and this machine. Raises WorkerUnavailable."""
+        return (await self._ready_launcher()).sandbox
 
     async def screen(self, problem: Problem, report: Report) -> Screening:
         """Run the reference by itself; when it is sound, its process stays warm."""
@@ -80,6 +92,7 @@ class LocalExecutor:
             await report("running the reference")
             await self._drop(problem.problem_hash)
             _, screening = await self._fresh_referee(problem)
+            self._is_suspect = screening.status == "reference_failed"
             return screening
 
     async def evaluate(
@@ -90,22 +103,42 @@ class LocalExecutor:
         rigor: Rigor,
         report: Report,
     ) -> Evaluation:
-        """Judge one candidate against a warm referee, or a fresh one."""
+        """Judge one candidate against a warm referee, or a fresh one.
+
+        A run that a SIGKILL ended which this server did not send is made once more: it may have
+        come from outside. Twice is the candidate's own doing.
+        """
         async with self._device_turn(report):
-            referee = self._warm(problem.problem_hash)
-            if referee is not None:
-                try:
-                    return await self._run(referee, kernel_source, policy, rigor, report)
-                except SandboxError:
-                    if referee.worker.is_running:
-                        raise
-                    # It had died while it was idle, or was killed: once more, with a fresh one.
-                    await report("starting over: the reference's process had gone")
-            await report("running the reference")
-            referee, screening = await self._fresh_referee(problem)
-            if screening.status != "ok":
-                return Evaluation(_without_reference(screening, policy, rigor))
-            return await self._run(referee, kernel_source, policy, rigor, report)
+            work = partial(self._judge, problem, kernel_source, policy, rigor, report)
+            found = await work()
+            if found.verdict.fault is Fault.KILLED:
+                await report("starting over: the candidate's process was killed from outside")
+                found = _after_a_kill(await work())
+            return found
+
+    async def _judge(
+        self,
+        problem: Problem,
+        kernel_source: str,
+        policy: PrecisionPolicy,
+        rigor: Rigor,
+        report: Report,
+    ) -> Evaluation:
+        referee = self._warm(problem.problem_hash)
+        if referee is not None:
+            try:
+                return await self._run(referee, kernel_source, policy, rigor, report)
+            except SandboxError:
+                alive = self._launcher is not None and self._launcher.is_running
+                if alive and referee.worker.is_running:
+                    raise
+                # It had died while it was idle, or was killed: once more, with a fresh one.
+                await report("starting over: the reference's process had gone")
+        await report("running the reference")
+        referee, screening = await self._fresh_referee(problem)
+        if screening.status != "ok":
+            return Evaluation(_without_reference(screening, policy, rigor))
+        return await self._run(referee, kernel_source, policy, rigor, report)
 
     async def _run(
         self,
@@ -115,11 +148,35 @@ class LocalExecutor:
         rigor: Rigor,
         report: Report,
     ) -> Evaluation:
-        run = CandidateEvaluation(referee, self._settings, policy, rigor, report)
+        launcher = await self._ready_launcher()
+        run = CandidateEvaluation(referee, launcher, self._settings, policy, rigor, report)
+        # Until it has ended well: also when it is cancelled, or the sandbox fails.
+        self._is_suspect = True
         try:
-            return await run.run(kernel_source, self._group)
+            found = await run.run(kernel_source)
+            self._is_suspect = found.verdict.fault not in (None, Fault.RAISED)
+            return found
         finally:
             self._settle(referee)
+
+    async def _hear_canary(self, report: Report) -> None:
+        """After a fault: go on only when the device computes a known value.
+
+        Raises:
+            DeviceSick: it does not, twice.
+        """
+        if not self._is_suspect:
+            return
+        await report("checking the device after a fault")
+        launcher = await self._ready_launcher()
+        said = await sing(launcher, self._settings)
+        if said is not None:
+            # A context that is still being torn down, say.
+            await anyio.sleep(_CANARY_PAUSE_S)
+            said = await sing(launcher, self._settings)
+        if said is not None:
+            raise DeviceSick(f"after a fault the device does not compute a known sum: {said}")
+        self._is_suspect = False
 
     @property
     def _group(self) -> anyio.abc.TaskGroup:
@@ -138,14 +195,26 @@ class LocalExecutor:
             self._waiting -= 1
         try:
             async with device_lease(lease_folder(), visible_device(os.environ), report):
+                await self._hear_canary(report)
                 yield
         finally:
             self._turn.release()
 
+    async def _ready_launcher(self) -> Launcher:
+        """What starts workers: one zygote, another one when it has died."""
+        async with self._start:
+            if self._launcher is None or not self._launcher.is_running:
+                if self._launcher is not None:
+                    await self._launcher.aclose()
+                self._launcher = await self._start_launcher(self._settings, self._group)
+                self._device = self._launcher.device
+            return self._launcher
+
     async def _fresh_referee(self, problem: Problem) -> tuple[Referee, Screening]:
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
-        referee, screening = await Referee.start(problem, self._settings, self._group)
+        launcher = await self._ready_launcher()
+        referee, screening = await Referee.start(problem, launcher, self._settings)
         self._device = referee.worker.device or self._device
         if referee.worker.is_running:
             self._referees[problem.problem_hash] = (referee, time.monotonic())
@@ -175,6 +244,13 @@ class LocalExecutor:
             limit = time.monotonic() - self._settings.referee_idle_s
             for problem_hash in [key for key, (_, used) in self._referees.items() if used < limit]:
                 await self._drop(problem_hash)
+
+
+def _after_a_kill(found: Evaluation) -> Evaluation:
+    if found.verdict.fault is Fault.KILLED:
+        return found
+    flags = (*found.verdict.flags, "a first run was killed from outside; this is the second")
+    return replace(found, verdict=found.verdict.model_copy(update={"flags": flags}))
 
 
 def _without_reference(screening: Screening, policy: PrecisionPolicy, rigor: Rigor) -> Verdict:

@@ -12,10 +12,11 @@ from typing import TypeVar
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import EggError, StateError, UnknownJob
+from egg_mcp.errors import EggError, SandboxError, StateError, UnknownJob
 from egg_mcp.executor import Report
 from egg_mcp.sandbox.evaluation import Evaluation
 from egg_mcp.store import Store
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.job import Job, JobStatus
 from egg_mcp.vocabulary.problem import Screening
 from egg_mcp.vocabulary.record import Record, utc_now
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
 """How often a waiting call tells its client that it is alive."""
+
+_INTERRUPTED = {"status": JobStatus.INTERRUPTED, "fault": Fault.SERVER_DIED}
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 Outcome = Screening | Evaluation
@@ -137,12 +140,16 @@ class JobRunner:
                 with contextlib.suppress(StateError):  # a full disk must not end the work
                     self._store.jobs.append_log(job.job_id, f"{utc_now()} {line}\n")
 
-        ending = _Ending(job.model_copy(update={"status": JobStatus.INTERRUPTED}))
+        ending = _Ending(job.model_copy(update=_INTERRUPTED))
         try:
             with live.scope:
                 ending = await _ending_of(job, work, report)
             if live.scope.cancelled_caught:
-                cancelled = {"status": JobStatus.CANCELLED, "error": "cancelled by the caller"}
+                cancelled = {
+                    "status": JobStatus.CANCELLED,
+                    "error": "cancelled by the caller",
+                    "fault": Fault.CANCELLED,
+                }
                 ending = _Ending(job.model_copy(update=cancelled))
         finally:
             try:
@@ -188,12 +195,14 @@ async def _ending_of(job: Job, work: Work, report: Report) -> _Ending:
         outcome = _whole_outcome(await work(report))
     except EggError as error:
         log.warning("job %s failed: %s", job.job_id, error)
-        failure = {"status": JobStatus.FAILED, "error": _whole(str(error))}
+        fault = Fault(error.fault) if isinstance(error, SandboxError) else Fault.MACHINE
+        failure = {"status": JobStatus.FAILED, "error": _whole(str(error)), "fault": fault}
         return _Ending(job.model_copy(update=failure))
     except Exception as error:  # a bug here must end one job, not the server
         log.exception("job %s failed", job.job_id)
         text = _whole(f"internal error: {type(error).__name__}: {error}")
-        return _Ending(job.model_copy(update={"status": JobStatus.FAILED, "error": text}))
+        update = {"status": JobStatus.FAILED, "error": text, "fault": Fault.MACHINE}
+        return _Ending(job.model_copy(update=update))
     if isinstance(outcome, Screening):
         return _Ending(job.model_copy(update={"status": JobStatus.DONE, "screening": outcome}))
     verdict = outcome.verdict
@@ -201,6 +210,7 @@ async def _ending_of(job: Job, work: Work, report: Report) -> _Ending:
     update = {
         "status": JobStatus.FAILED if failed else JobStatus.DONE,
         "error": verdict.explanation if failed else None,
+        "fault": (verdict.fault or Fault.MACHINE) if failed else None,
         "verdict": verdict,
     }
     return _Ending(job.model_copy(update=update), outcome.printed, outcome.asm)

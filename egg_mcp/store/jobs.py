@@ -15,6 +15,7 @@ from egg_mcp.store.documents import (
     load,
     to_bytes,
 )
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.job import Job, JobStatus
 from egg_mcp.vocabulary.record import utc_now
 
@@ -185,6 +186,7 @@ def _interrupted(job: Job) -> Job:
     return job.model_copy(
         update={
             "status": JobStatus.INTERRUPTED,
+            "fault": Fault.SERVER_DIED,
             "finished_at": utc_now(),
             "error": "the server that ran this job went away; ask for the same work again",
         }

@@ -32,5 +32,5 @@ class DeviceFacts(Record):
     """Version of the worker's torch."""
     triton: str | None
     """Version of the worker's triton; None where it has none."""
-    sandbox: str = "process only: own process group, deadlines, capped output, private temp folder"
+    sandbox: str = "not known"
     """What stands between the candidate and this machine."""

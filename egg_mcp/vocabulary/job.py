@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.problem import Screening
 from egg_mcp.vocabulary.record import Record
 from egg_mcp.vocabulary.stage import Stage
@@ -61,6 +62,8 @@ class Job(Record):
     """The last thing it said."""
     error: str | None = None
     """Why it failed."""
+    fault: Fault | None = None
+    """Which failure of the machine, server or caller ended it; None where it ran to its end."""
     screening: Screening | None = None
     """What a `screen` job found."""
     verdict: Verdict | None = None

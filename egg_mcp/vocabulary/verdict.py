@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from egg_mcp.vocabulary.device import DeviceFacts
+from egg_mcp.vocabulary.fault import Fault
 from egg_mcp.vocabulary.precision import PrecisionClass, PrecisionPolicy
 from egg_mcp.vocabulary.record import Record
 
@@ -132,6 +133,8 @@ class Verdict(Record):
     """One or two sentences with the numbers in them."""
     likely_cause: str | None = None
     """What most often causes this; None when it holds."""
+    fault: Fault | None = None
+    """How it ended early; None where it ran to its end."""
     rigor: Rigor
     """How much was tried."""
     precision_policy: PrecisionPolicy

@@ -11,6 +11,8 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from egg_mcp.sandbox.worker.op_error import OpError
+
 
 class OperatorCounter(TorchDispatchMode):
     """While entered, counts aten operators by name, without namespace and overload.
@@ -58,6 +60,12 @@ class LaunchCounter:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.running = 0
+        self._left: int | None = None
+
+    def restart(self, most: int | None = None) -> None:
+        """Count from zero; past `most` launches every further one raises."""
+        self.counts.clear()
+        self._left = most
 
     def install(self) -> None:
         """Wrap Triton's two ways to launch. Before user code: it may keep what it finds."""
@@ -71,10 +79,19 @@ class LaunchCounter:
                 continue
             setattr(found, method, self._counted(getattr(found, method)))
 
+    def _spend_one(self) -> None:
+        if self._left is None:
+            return
+        if self._left == 0:
+            count = sum(self.counts.values())
+            raise OpError("too_many_launches", f"over {count} launches in one forward", "forward")
+        self._left -= 1
+
     def _counted(self, launch: Any) -> Any:
         @functools.wraps(launch)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             if not kwargs.get("warmup"):
+                self._spend_one()
                 self.counts[str(getattr(kernel.fn, "__name__", kernel.fn))] += 1
             self.running += 1
             try:

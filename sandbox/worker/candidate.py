@@ -74,6 +74,7 @@ class Candidate:
         for name, leaf in leaves(init, "init_inputs"):
             if isinstance(leaf, Other):
                 raise OpError("bad_init", f"{name} is a {leaf.type_name}, which cannot travel")
+        self.device.limit_memory(request.get("memory_share"))
         source = request["source"]
         with user_code("import", self.user_file, kind="syntax"):
             Path(self.user_file).write_bytes(source.encode("utf-8"))
@@ -117,13 +118,13 @@ class Candidate:
             inputs = swapped(self._previous, inputs)
         self._previous = inputs
         counter = OperatorCounter(self._launches) if request.get("audit") else None
-        self._launches.counts.clear()
+        self._launches.restart(request.get("max_launches"))
         given = all_tensors(inputs)
         model = self._built
         with self._user("forward"), torch.no_grad(), counter or contextlib.nullcontext():
             started = time.perf_counter()
             outputs = model(*inputs)
-            self.device.synchronize()
+            self.device.finish()
             call_ms = (time.perf_counter() - started) * 1000
         reply: Message = {"call_ms": call_ms}
         with user_code("outputs", self.user_file):

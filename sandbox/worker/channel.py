@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import socket
+from collections.abc import Sequence
 from typing import Any, cast
 
 from egg_mcp.sandbox import frames
@@ -36,15 +37,16 @@ class Channel:
         header += self._exactly(frames.HEADER.size - len(header))
         return frames.decode(self._exactly(frames.body_length(header))), descriptors
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send one frame; a message too long becomes an error reply."""
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send one frame, descriptors along with it; a message too long becomes an error reply."""
         try:
             data = frames.encode(clean(message))
         except frames.FrameError as error:
             data = frames.encode(
                 {"ok": False, "error": {"kind": "reply_too_long", "message": str(error)}}
             )
-        self._socket.sendall(data)
+        sent = socket.send_fds(self._socket, [data], descriptors) if descriptors else 0
+        self._socket.sendall(data[sent:])
 
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ class Device:
         self.torch = torch.device("cpu") if emulated else torch.device("cuda", 0)
         if not emulated:
             torch.cuda.set_device(0)
+        self.tell: Callable[[str], None] | None = None
+        """Takes where this process is now, for whoever must say what it hangs on."""
         # Bound now: user code may replace the attribute later.
         self._synchronize = torch.cuda.synchronize
 
@@ -28,6 +31,19 @@ class Device:
         """Wait for everything on the device, all streams."""
         if not self.emulated:
             self._synchronize()
+
+    def finish(self) -> None:
+        """Wait for everything on the device, and let it be known that we wait."""
+        if self.tell is not None:
+            self.tell("device")
+        self.synchronize()
+        if self.tell is not None:
+            self.tell("host")
+
+    def limit_memory(self, share: float | None) -> None:
+        """Have torch's allocator refuse more than this share of the device's memory."""
+        if share is not None and not self.emulated:
+            torch.cuda.set_per_process_memory_fraction(share, 0)
 
     def free_bytes(self) -> int | None:
         """Device memory that is free; None when emulated."""

@@ -40,7 +40,9 @@ def make_packages(sandbox_folder: Path) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line: `--role --socket --parent --device`."""
     parser = argparse.ArgumentParser(description="EGG MCP worker; started by the server.")
-    parser.add_argument("--role", choices=("referee", "candidate"), required=True)
+    parser.add_argument(
+        "--role", choices=("referee", "candidate", "canary", "zygote"), required=True
+    )
     parser.add_argument("--socket", type=int, required=True, help="inherited descriptor")
     parser.add_argument("--parent", type=int, required=True, help="process id to die with")
     parser.add_argument("--device", choices=("auto", "cuda", "emulated"), default="auto")
@@ -53,5 +55,6 @@ if __name__ == "__main__":
     make_packages(HERE.parent)
     # A candidate sees no word of how it was started.
     sys.argv[:] = ["worker"]
-    main = importlib.import_module("egg_mcp.sandbox.worker.main")
-    main.serve(options.role, options.socket, options.device)
+    module = "zygote" if options.role == "zygote" else "main"
+    loop = importlib.import_module(f"egg_mcp.sandbox.worker.{module}")
+    loop.serve(options.role, options.socket, options.device)

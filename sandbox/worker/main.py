@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
+from egg_mcp.sandbox.worker import engine
 from egg_mcp.sandbox.worker.channel import Channel
 from egg_mcp.sandbox.worker.op_error import OpError, from_exception
 
@@ -17,13 +18,24 @@ Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def serve(role: str, descriptor: int, device: str) -> None:
-    """Answer requests until the socket ends; never returns."""
+    """Load torch, then answer requests until the socket ends; never returns."""
     channel = Channel(descriptor)
     try:
-        worker = start(role, device)
+        has_cuda = engine.load_torch().cuda.is_available()
+        emulated = engine.is_emulated(device, has_cuda)
+        engine.load_triton(emulated)
     except OpError as error:
-        channel.send({"type": "failed", "error": {"kind": error.kind, "message": error.message}})
-        os._exit(EXIT_FAILED)
+        fail(channel, error.kind, error.message)
+    run(role, channel, emulated)
+
+
+def run(role: str, channel: Channel, emulated: bool) -> None:
+    """Answer requests until the socket ends; never returns. Torch and triton are loaded."""
+    try:
+        worker = engine.make_worker(role, emulated)
+    except OpError as error:
+        fail(channel, error.kind, error.message)
+    worker.device.tell = partial(note, channel)
     channel.send({"type": "ready", "role": role, "device": worker.device.facts()})
     while True:
         try:
@@ -37,35 +49,15 @@ def serve(role: str, descriptor: int, device: str) -> None:
         channel.send(reply)
 
 
-def start(role: str, wanted: str) -> Any:
-    """The role's worker, with torch loaded and the device settled.
+def note(channel: Channel, place: str) -> None:
+    """Tell the parent where this worker is, in the middle of a request."""
+    channel.send({"type": "note", "at": place})
 
-    Raises:
-        OpError: `no_torch` or `no_cuda`.
-    """
-    try:
-        torch = importlib.import_module("torch")
-    except Exception as error:
-        raise OpError(
-            "no_torch", f"{sys.executable} cannot import torch: {type(error).__name__}: {error}"
-        ) from error
-    has_cuda = torch.cuda.is_available()
-    if wanted == "cuda" and not has_cuda:
-        raise OpError("no_cuda", f"torch {torch.__version__} sees no CUDA device")
-    emulated = wanted == "emulated" or not has_cuda
-    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
-    if emulated:
-        # Triton reads this once, when it is imported.
-        os.environ["TRITON_INTERPRET"] = "1"
-        torch.set_num_threads(min(2, os.cpu_count() or 1))
-        for part in ("emulated_driver", "emulated_dot"):
-            importlib.import_module(f"egg_mcp.sandbox.worker.{part}").install()
-    try:
-        device = importlib.import_module("egg_mcp.sandbox.worker.device").Device(emulated)
-    except RuntimeError as error:
-        raise OpError("no_cuda", f"the CUDA device does not start: {error}") from error
-    module = importlib.import_module(f"egg_mcp.sandbox.worker.{role}")
-    return module.Referee(device) if role == "referee" else module.Candidate(device)
+
+def fail(channel: Channel, kind: str, message: str) -> NoReturn:
+    """Tell the parent why this worker will not come up, and end."""
+    channel.send({"type": "failed", "error": {"kind": kind, "message": message}})
+    os._exit(EXIT_FAILED)
 
 
 def answer(worker: Any, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

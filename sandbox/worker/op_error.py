@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import traceback
 from collections.abc import Generator
 from typing import Any
@@ -12,6 +13,29 @@ MAX_TRACEBACK_CHARS = 6000
 MAX_CAUSES = 8
 
 BUILD_ERRORS = frozenset({"CompilationError", "PTXASError", "OutOfResources", "AutotunerError"})
+
+
+_BY_ERRNO = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EFBIG: "disk_full",
+    errno.EMFILE: "too_many_files",
+    errno.ENFILE: "too_many_files",
+    errno.EAGAIN: "too_many_processes",
+    errno.ENOMEM: "out_of_host_memory",
+}
+_BY_WORDS = (
+    ("can't start new thread", "too_many_processes"),
+    ("DefaultCPUAllocator: can't allocate memory", "out_of_host_memory"),
+    ("DefaultCPUAllocator: not enough memory", "out_of_host_memory"),
+    ("CUDA out of memory", "out_of_device_memory"),
+    ("CUDA error: out of memory", "out_of_device_memory"),
+    ("Triton Error [CUDA]: out of memory", "out_of_device_memory"),
+    ("CUDA error:", "device_fault"),
+    ("Triton Error [CUDA]:", "device_fault"),
+    ("CUBLAS_STATUS_EXECUTION_FAILED", "device_fault"),
+)
+"""What torch and Triton say; both raise a plain RuntimeError, or a subclass of it."""
 
 
 class OpError(Exception):
@@ -77,11 +101,26 @@ def _kind(error: BaseException, phase: str, otherwise: str) -> str:
     }
     if names & BUILD_ERRORS:
         return "triton_compile"
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return "out_of_memory"
+    exhausted = next(filter(None, map(_exhausted, _causes(error))), None)
+    if exhausted is not None:
+        return exhausted
     if isinstance(error, ImportError) and phase in ("import", "construct"):
         return "import"
     return otherwise
+
+
+def _exhausted(error: BaseException) -> str | None:
+    """Which resource ran out, or that the device has faulted; None for any other exception."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return "out_of_device_memory"
+    if isinstance(error, MemoryError):
+        return "out_of_host_memory"
+    if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+        return _BY_ERRNO[error.errno]
+    if isinstance(error, RuntimeError):
+        text = _line(error)
+        return next((kind for words, kind in _BY_WORDS if words in text), None)
+    return None
 
 
 def _line(error: BaseException) -> str:

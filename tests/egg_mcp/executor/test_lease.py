@@ -38,7 +38,39 @@ async def test_second_holder_waits_until_the_first_has_left(tmp_path: Path) -> N
             await said.first.wait()
             order.append("first")
     assert order == ["first", "second"]
-    assert said.lines == ["queued: another server is using the device"]
+    assert said.lines == ["queued: 1 before this one on the device, in other servers"]
+
+
+async def test_waiting_holders_come_in_order_and_know_their_position(tmp_path: Path) -> None:
+    order: list[int] = []
+    said = [_Said() for _ in range(3)]
+
+    async def waiter(number: int) -> None:
+        async with device_lease(tmp_path, "0", said[number]):
+            order.append(number)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group, device_lease(tmp_path, "0", _Said()):
+            for number in range(3):
+                group.start_soon(waiter, number)
+                await said[number].first.wait()
+    assert order == [0, 1, 2]
+    for number in range(3):
+        positions = [int(line.split()[1]) for line in said[number].lines]
+        assert positions[0] == number + 1
+        assert positions == sorted(set(positions), reverse=True)
+    assert list((tmp_path / "0.queue").iterdir()) == []
+
+
+async def test_ticket_of_a_dead_server_holds_nobody_up(tmp_path: Path) -> None:
+    queue = tmp_path / "0.queue"
+    queue.mkdir()
+    (queue / "00000000000000000001-1").touch()
+    said = _Said()
+    with anyio.fail_after(30):
+        async with device_lease(tmp_path, "0", said):
+            assert said.lines == []
+    assert list(queue.iterdir()) == []
 
 
 async def test_other_device_is_free_meanwhile(tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ class Worker:
         return reply
 
     def receive(self) -> dict[str, Any]:
+        """The next answer; the notes before it are kept."""
+        self.notes: list[str] = []
+        while (message := self._receive_one()).get("type") == "note":
+            self.notes.append(message["at"])
+        return message
+
+    def _receive_one(self) -> dict[str, Any]:
         header = self._read(frames.HEADER.size)
         return frames.decode(self._read(frames.body_length(header)))
 

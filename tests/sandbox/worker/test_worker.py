@@ -225,7 +225,7 @@ def test_build_error_is_a_reply(
         ("raise KeyboardInterrupt", "exit", "KeyboardInterrupt"),
         ("raise StopIteration", "exception", "StopIteration"),
         ("raise ValueError('\\ud800' * 9999)", "exception", "ValueError: ?"),
-        ("raise MemoryError", "out_of_memory", "MemoryError"),
+        ("raise MemoryError", "out_of_host_memory", "MemoryError"),
     ],
 )
 def test_forward_error_is_a_reply_and_the_loop_goes_on(
@@ -432,7 +432,7 @@ def test_gpu_compile_error_is_named(start: Any) -> None:
     assert "undefined_name" in error["message"]
     huge = "torch.empty(1 << 45, device=x.device)"
     candidate = bench.ready(CANDIDATE.replace("assert x.is_contiguous()", huge))
-    assert bench.call(candidate)["error"]["kind"] == "out_of_memory"
+    assert bench.call(candidate)["error"]["kind"] == "out_of_device_memory"
 
 
 @pytest.mark.gpu
