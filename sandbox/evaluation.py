@@ -11,9 +11,10 @@ from typing import Any, cast
 import anyio
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, ZygoteDied
+from egg_mcp.sandbox.compile_ahead import CompiledAhead
 from egg_mcp.sandbox.findings import Findings
 from egg_mcp.sandbox.launcher import Launcher
-from egg_mcp.sandbox.referee import Referee, ReferenceRaised
+from egg_mcp.sandbox.referee import Referee, ReferenceRaised, new_seed
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.stopwatch import Stopwatch
 from egg_mcp.sandbox.trial_plan import PlannedTrial, judged, plan_trials, precision_class
@@ -26,6 +27,7 @@ from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus
 Report = Callable[[str], Awaitable[None]]
 
 _SLACK_BYTES = 1 << 20
+_ALONE_TRIAL = -2
 _NOT_SENT = {"t": "other", "v": "nothing"}
 """In the place of inputs that a candidate's process did not send back: they do not match."""
 
@@ -59,8 +61,12 @@ class CandidateEvaluation:
         self._report = report
         self._found = Findings(policy, rigor, referee.worker.device, referee.families)
 
-    async def run(self, source: str) -> Evaluation:
+    async def run(self, source: str, compiled: CompiledAhead | None = None) -> Evaluation:
         """Judge this source.
+
+        Args:
+            source: the candidate's.
+            compiled: what a compiler made of it meanwhile, if anything.
 
         Raises:
             SandboxError: the machine or the referee failed; nothing is said about the candidate.
@@ -69,12 +75,23 @@ class CandidateEvaluation:
         async with self._phase("start"):
             worker = await WorkerProcess.start("candidate", self._launcher, self._settings)
         try:
+            if compiled is not None:
+                async with self._phase("adopt"):
+                    await self._adopt(worker, compiled)
             verdict = await self._judge(worker, source)
             asm = await self._asm(worker) if verdict.status is VerdictStatus.PASS else {}
             return Evaluation(verdict, worker.output.text(), asm)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
+
+    async def _adopt(self, worker: WorkerProcess, compiled: CompiledAhead) -> None:
+        with SharedFile("unused") as unused:
+            fds = (compiled.file.readable_fd, unused.writable_fd)
+            # If the candidate dies of it, `build` says so.
+            with contextlib.suppress(UserCodeError, WorkerTimedOut, WorkerDied, ProtocolError):
+                await self._ask(worker, "open_files", "build", fds=fds)
+                await self._ask(worker, "adopt", "build", cache=compiled.cache)
 
     async def _judge(self, worker: WorkerProcess, source: str) -> Verdict:
         try:
@@ -83,8 +100,11 @@ class CandidateEvaluation:
             if all(trial.passed for trial in self._found.trials):
                 await self._measure(worker)
         except ReferenceRaised as error:
-            return self._found.verdict(VerdictStatus.REFERENCE_FAILED, str(error))
+            return await self._after_reference_raised(worker, error)
         except UserCodeError as error:
+            if error.role == "referee":
+                raised = ReferenceRaised(f"The reference raised: {error.message}", error)
+                return await self._after_reference_raised(worker, raised)
             return self._found.after_user_error(error).model_copy(
                 update={"output_tail": worker.printed()}
             )
@@ -97,6 +117,25 @@ class CandidateEvaluation:
                 update={"output_tail": worker.printed()}
             )
         return self._found.after_trials().model_copy(update={"output_tail": worker.printed()})
+
+    async def _after_reference_raised(
+        self, worker: WorkerProcess, error: ReferenceRaised
+    ) -> Verdict:
+        """The reference's failure; or the candidate's, if it held the memory that was lacking."""
+        await worker.aclose()
+        if error.lacks_memory and await self._reference_runs():
+            return self._found.without_room(str(error))
+        return self._found.verdict(VerdictStatus.REFERENCE_FAILED, str(error))
+
+    async def _reference_runs(self) -> bool:
+        with SharedFile("inbox") as inbox, SharedFile("unread") as unread:
+            await self._referee.open_files(inbox, unread)
+            try:
+                await self._referee.prepare(_ALONE_TRIAL, "given", new_seed())
+            except ReferenceRaised:
+                return False
+            await self._referee.ask("forget", trial=_ALONE_TRIAL)
+            return True
 
     async def _build(self, worker: WorkerProcess, source: str) -> None:
         await self._report("building")

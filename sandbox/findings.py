@@ -117,6 +117,12 @@ class Findings:
             return self.verdict(VerdictStatus.TIMED_OUT, text, cause, fault)
         return self.verdict(VerdictStatus.CRASHED, f"{error}.", cause, fault)
 
+    def without_room(self, text: str) -> Verdict:
+        """The reference did not fit beside the candidate, and fits since that is gone."""
+        fault = Fault.OUT_OF_HOST_MEMORY if self.is_emulated else Fault.OUT_OF_DEVICE_MEMORY
+        said = f"Beside this candidate there is no memory for the reference: {text}"
+        return self.verdict(VerdictStatus.CRASHED, said, _FORWARD_CAUSES[fault], fault)
+
     def verdict(
         self,
         status: VerdictStatus,

@@ -13,7 +13,7 @@ from egg_mcp.sandbox.process_handle import ProcessHandle
 from egg_mcp.vocabulary.device import DeviceFacts
 from egg_mcp.vocabulary.sandbox import SandboxReport
 
-Role = Literal["referee", "candidate", "canary"]
+Role = Literal["referee", "candidate", "canary", "compiler"]
 
 LAUNCH_FILE = Path(__file__).resolve().parent / "worker" / "launch.py"
 _PASSED_ON = (
@@ -50,6 +50,11 @@ class Launcher(Protocol):
     @property
     def sandbox(self) -> SandboxReport:
         """What stands between its workers and this machine."""
+        ...
+
+    @property
+    def has_own_files(self) -> bool:
+        """Whether every worker sees its folder at the same path, and nobody else does."""
         ...
 
     async def launch(self, role: Role) -> Launched:

@@ -74,6 +74,11 @@ class PlainLauncher:
         """Always."""
         return True
 
+    @property
+    def has_own_files(self) -> bool:
+        """As `Launcher.has_own_files`."""
+        return False
+
     async def launch(self, role: Role) -> Launched:
         """As `Launcher.launch`."""
         return await spawn(role, self._settings, self._task_group)

@@ -17,6 +17,8 @@ _SEED_BITS = 48
 _UNFAITHFUL = ("bfloat16", "float8")
 """Dtypes that Triton's own interpreter computes wrongly (triton#4972, #8322)."""
 
+_MEMORY_KINDS = ("out_of_device_memory", "out_of_host_memory")
+
 _LOAD_ADVICE = {
     "syntax": "Mend the syntax and call design_algorithm again.",
     "import": "The worker's Python lacks that module: install it there, name another Python with "
@@ -34,7 +36,15 @@ def new_seed() -> int:
 
 
 class ReferenceRaised(Exception):
-    """The reference failed after it had been accepted."""
+    """The reference failed after it had been accepted.
+
+    Attributes:
+        lacks_memory: it found too little memory: a candidate beside it may hold the rest.
+    """
+
+    def __init__(self, message: str, error: UserCodeError) -> None:
+        super().__init__(message)
+        self.lacks_memory = error.kind in _MEMORY_KINDS
 
 
 class Referee:
@@ -45,6 +55,8 @@ class Referee:
         self.worker = worker
         self.weight_seed = new_seed()
         self.families: tuple[OperatorFamily, ...] = ()
+        self.forms: dict[str, Any] = {}
+        """Trees of `inputs` and `init` without their bytes, and `init_style`."""
         self._settings = settings
 
     @classmethod
@@ -88,7 +100,8 @@ class Referee:
         except UserCodeError as error:
             raise ReferenceRaised(
                 f"The reference, which ran before, raised on other inputs (seed {seed}): "
-                f"{error.message}"
+                f"{error.message}",
+                error,
             ) from error
 
     async def judge(
@@ -104,6 +117,10 @@ class Referee:
         try:
             reply = await self.ask("judge", trial=trial, outputs=outputs, inputs_after=inputs_after)
         except UserCodeError as error:
+            if error.kind in _MEMORY_KINDS:
+                raise ReferenceRaised(
+                    f"No memory left to judge in: {error.message}", error
+                ) from error
             # A tree that cannot be read is the candidate's doing.
             reply = {"structure": f"what came back cannot be read: {error.message}"}
         await self.ask("forget", trial=trial)
@@ -119,12 +136,13 @@ class Referee:
 
     async def _screen(self) -> Screening:
         try:
-            await self.ask(
+            loaded = await self.ask(
                 "load",
                 source=self.problem.source,
                 name="reference",
                 weight_seed=self.weight_seed,
             )
+            self.forms = {name: loaded[name] for name in ("inputs", "init", "init_style")}
             found = await self.ask(
                 "screen", seeds=[new_seed(), new_seed()], weight_seed2=new_seed()
             )

@@ -31,13 +31,16 @@ class UserCodeError(Exception):
     """The worker lives, but the user's code in it did not do what was asked.
 
     Attributes:
-        kind: `syntax`, `import`, `missing`, `exception`, `exit`, `out_of_memory` and so on.
+        role: whose worker it is: the reference's code or the candidate's.
+        kind: `syntax`, `import`, `missing`, `exception`, `exit`, `out_of_device_memory`
+            and so on.
         phase: where: `import`, `construct`, `forward`.
         message: the last line of the exception first.
         traceback: frames of the user's file.
     """
 
-    def __init__(self, error: Mapping[str, Any]) -> None:
+    def __init__(self, error: Mapping[str, Any], role: Role) -> None:
+        self.role: Role = role
         self.kind = str(error.get("kind", "exception"))
         self.phase = str(error.get("phase", ""))
         self.message = str(error.get("message", ""))[:2_000]
@@ -136,8 +139,8 @@ class WorkerProcess:
             return reply
         error: object = reply.get("error")
         if isinstance(error, dict):
-            raise UserCodeError(cast("dict[str, Any]", error))
-        raise UserCodeError({"message": repr(reply)[:500]})
+            raise UserCodeError(cast("dict[str, Any]", error), self.role)
+        raise UserCodeError({"message": repr(reply)[:500]}, self.role)
 
     async def _reply(self) -> dict[str, Any]:
         """The answer, with an eye on the machine's memory while it is not there."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any, Self
@@ -96,14 +98,14 @@ class Zygote:
         number = self._numbers
         channel, theirs = Channel.pair()
         output = OutputPipe(self._settings.max_output_bytes)
-        folder = None if self._has_own_files else Path(tempfile.mkdtemp(prefix=f"egg-{role}-"))
+        folder = None if self.has_own_files else Path(tempfile.mkdtemp(prefix=f"egg-{role}-"))
         scratch = _PRIVATE_SCRATCH if folder is None else str(folder)
-        request = {
+        request: dict[str, Any] = {
             "op": "fork",
             "id": number,
             "role": role,
             "env": worker_environment(scratch),
-            "plan": {"scratch": scratch},
+            "plan": {"scratch": scratch, **({"devices": []} if role == "compiler" else {})},
         }
         answered, answers = self._answers[number] = (anyio.Event(), [])
         try:
@@ -141,7 +143,8 @@ class Zygote:
         _remove(self._launched.folder)
 
     @property
-    def _has_own_files(self) -> bool:
+    def has_own_files(self) -> bool:
+        """As `Launcher.has_own_files`."""
         return "namespaces" in self.sandbox.layers
 
     async def _become_ready(self) -> None:
@@ -186,14 +189,24 @@ class Zygote:
 
     def _take(self, event: dict[str, Any]) -> None:
         number = int(event["id"])
-        if event["type"] == "forked":
-            (pidfd,) = self._launched.channel.take_descriptors()
-            self._forks[number] = ForkedProcess(int(event["pid"]), pidfd)
-        elif event["type"] == "ended":
-            self._forks.pop(number).report(int(event["code"]))
+        if event["type"] == "ended":
+            fork = self._forks.pop(number, None)
+            if fork is not None:
+                fork.report(int(event["code"]))
             return
-        answered, answers = self._answers.get(number, (anyio.Event(), []))
+        descriptors = self._launched.channel.take_descriptors()
+        waiting = self._answers.get(number)
+        if waiting is None:
+            # Whoever asked has been cancelled since.
+            for pidfd in descriptors:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                os.close(pidfd)
+            return
+        answered, answers = waiting
         if event["type"] == "forked":
+            (pidfd,) = descriptors
+            self._forks[number] = ForkedProcess(int(event["pid"]), pidfd)
             answers.append(event)
         answered.set()
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from pathlib import Path
 
 import anyio
@@ -49,7 +50,12 @@ def visible_device(environment: Mapping[str, str]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def device_lease(folder: Path, device_name: str, report: Report) -> AsyncGenerator[None]:
+async def device_lease(
+    folder: Path,
+    device_name: str,
+    report: Report,
+    while_waiting: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[None]:
     """Hold the device's lock for the duration; wait in line while others have it.
 
     No descriptor is inheritable: no worker can keep a lock alive.
@@ -58,6 +64,7 @@ async def device_lease(folder: Path, device_name: str, report: Report) -> AsyncG
         folder: where the locks of this machine's devices are.
         device_name: which device.
         report: is told how many are before this one, whenever that changes.
+        while_waiting: called once, if the device is not free at once.
     """
     safe_name = "".join(char if char.isalnum() else "-" for char in device_name)
     lock = _opened(folder / f"{safe_name}.lock")
@@ -66,9 +73,11 @@ async def device_lease(folder: Path, device_name: str, report: Report) -> AsyncG
             told = 0
             while (ahead := _before(ticket)) or not _taken(lock):
                 # Whoever holds the device has given up its ticket: it is one more.
+                if not told:
+                    while_waiting()
                 if ahead + 1 != told:
                     told = ahead + 1
-                    await report(f"queued: {told} before this one on the device, in other servers")
+                    await report(f"queued: {told} before this one on the device")
                 await anyio.sleep(_RETRY_S)
         yield
     finally:
@@ -78,7 +87,7 @@ async def device_lease(folder: Path, device_name: str, report: Report) -> AsyncG
 @contextlib.contextmanager
 def _ticket(queue: Path) -> Generator[Path]:
     queue.mkdir(exist_ok=True, mode=0o700)
-    ticket = queue / f"{time.time_ns():020d}-{os.getpid()}"
+    ticket = queue / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
     # Locked before it has its name: nobody may take it for a dead one's.
     unnamed = queue / f".{ticket.name}"
     descriptor = _opened(unnamed)

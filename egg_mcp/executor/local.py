@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -14,12 +13,12 @@ from typing import Self
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import DeviceSick, SandboxError
+from egg_mcp.errors import SandboxError
 from egg_mcp.executor.contract import Report
-from egg_mcp.executor.lease import device_lease, lease_folder, visible_device
-from egg_mcp.sandbox.canary import sing
+from egg_mcp.executor.device_host import DeviceHost
+from egg_mcp.executor.meanwhile import Meanwhile
+from egg_mcp.sandbox.compile_ahead import CompiledAhead, compile_ahead
 from egg_mcp.sandbox.evaluation import CandidateEvaluation, Evaluation
-from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.referee import Referee
 from egg_mcp.sandbox.starting import StartLauncher, start_launcher
 from egg_mcp.settings import Settings
@@ -32,7 +31,18 @@ from egg_mcp.vocabulary.verdict import Rigor, Verdict, VerdictStatus, unjudged
 
 _MOST_REFEREES = 2
 _IDLE_CHECK_S = 15.0
-_CANARY_PAUSE_S = 5.0
+_CORES_PER_COMPILER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """What is to be judged, and how."""
+
+    problem: Problem
+    kernel_source: str
+    policy: PrecisionPolicy
+    rigor: Rigor
+    report: Report
 
 
 class LocalExecutor:
@@ -41,19 +51,17 @@ class LocalExecutor:
     def __init__(self, settings: Settings, start_launcher: StartLauncher = start_launcher) -> None:
         self._settings = settings
         self._start_launcher = start_launcher
-        self._turn = anyio.Lock()
-        self._waiting = 0
         self._referees: dict[str, tuple[Referee, float]] = {}
-        self._device: DeviceFacts | None = None
-        self._launcher: Launcher | None = None
-        self._is_suspect = False
-        """Whether the last thing that ran may have left the device in disorder."""
-        self._start = anyio.Lock()
+        self._compilers = anyio.CapacityLimiter(
+            max(1, (os.cpu_count() or 1) // _CORES_PER_COMPILER)
+        )
         self._task_group: anyio.abc.TaskGroup | None = None
+        self._device_host: DeviceHost | None = None
         self._exit = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._task_group = await self._exit.enter_async_context(anyio.create_task_group())
+        self._device_host = DeviceHost(self._settings, self._start_launcher, self._task_group)
         self._task_group.start_soon(self._end_idle_referees)
         return self
 
@@ -67,8 +75,7 @@ class LocalExecutor:
         with anyio.CancelScope(shield=True):
             for problem_hash in list(self._referees):
                 await self._drop(problem_hash)
-            if self._launcher is not None:
-                await self._launcher.aclose()
+            await self._host.aclose()
         self._group.cancel_scope.cancel()
         # Not told of an exception in our body: the task group would wrap it in a group of one.
         await self._exit.__aexit__(None, None, None)
@@ -76,23 +83,23 @@ class LocalExecutor:
     @property
     def known_device(self) -> DeviceFacts | None:
         """What code runs on, when a worker has told already."""
-        return self._device
+        return self._host.known_device
 
     async def device(self) -> DeviceFacts:
         """What code will run on; starts a zygote the first time. Raises WorkerUnavailable."""
-        return (await self._ready_launcher()).device
+        return (await self._host.launcher()).device
 
     async def sandbox(self) -> SandboxReport:
         """What stands between code that runs and this machine. Raises WorkerUnavailable."""
-        return (await self._ready_launcher()).sandbox
+        return (await self._host.launcher()).sandbox
 
     async def screen(self, problem: Problem, report: Report) -> Screening:
         """Run the reference by itself; when it is sound, its process stays warm."""
-        async with self._device_turn(report):
+        async with self._host.turn(report):
             await report("running the reference")
             await self._drop(problem.problem_hash)
             _, screening = await self._fresh_referee(problem)
-            self._is_suspect = screening.status == "reference_failed"
+            self._host.is_suspect = screening.status == "reference_failed"
             return screening
 
     async def evaluate(
@@ -105,78 +112,62 @@ class LocalExecutor:
     ) -> Evaluation:
         """Judge one candidate against a warm referee, or a fresh one.
 
-        A run that a SIGKILL ended which this server did not send is made once more: it may have
-        come from outside. Twice is the candidate's own doing.
+        While others have the device its kernels are compiled. A run that a SIGKILL ended which
+        this server did not send is made once more: it may have come from outside. Twice is the
+        candidate's own doing.
         """
-        async with self._device_turn(report):
-            work = partial(self._judge, problem, kernel_source, policy, rigor, report)
-            found = await work()
-            if found.verdict.fault is Fault.KILLED:
-                await report("starting over: the candidate's process was killed from outside")
-                found = _after_a_kill(await work())
-            return found
+        work = _Submission(problem, kernel_source, policy, rigor, report)
+        ahead = Meanwhile(partial(self._compile, work), self._group)
+        try:
+            async with self._host.turn(report, ahead.start):
+                compiled = await ahead.result()
+                found = await self._judge(work, compiled)
+                if found.verdict.fault is Fault.KILLED:
+                    await report("starting over: the candidate's process was killed from outside")
+                    found = _after_a_kill(await self._judge(work, compiled))
+                return found
+        finally:
+            await ahead.aclose()
 
-    async def _judge(
-        self,
-        problem: Problem,
-        kernel_source: str,
-        policy: PrecisionPolicy,
-        rigor: Rigor,
-        report: Report,
-    ) -> Evaluation:
-        referee = self._warm(problem.problem_hash)
+    async def _compile(self, work: _Submission) -> CompiledAhead | None:
+        referee = self._warm(work.problem.problem_hash)
+        if referee is None:
+            return None
+        async with self._compilers:
+            launcher = await self._host.launcher()
+            return await compile_ahead(launcher, self._settings, work.kernel_source, referee.forms)
+
+    async def _judge(self, work: _Submission, compiled: CompiledAhead | None) -> Evaluation:
+        referee = self._warm(work.problem.problem_hash)
         if referee is not None:
             try:
-                return await self._run(referee, kernel_source, policy, rigor, report)
+                return await self._run(referee, work, compiled)
             except SandboxError:
-                alive = self._launcher is not None and self._launcher.is_running
-                if alive and referee.worker.is_running:
+                if self._host.is_running and referee.worker.is_running:
                     raise
                 # It had died while it was idle, or was killed: once more, with a fresh one.
-                await report("starting over: the reference's process had gone")
-        await report("running the reference")
-        referee, screening = await self._fresh_referee(problem)
+                await work.report("starting over: the reference's process had gone")
+        await work.report("running the reference")
+        referee, screening = await self._fresh_referee(work.problem)
         if screening.status != "ok":
-            return Evaluation(_without_reference(screening, policy, rigor))
-        return await self._run(referee, kernel_source, policy, rigor, report)
+            return Evaluation(_without_reference(screening, work.policy, work.rigor))
+        return await self._run(referee, work, compiled)
 
     async def _run(
-        self,
-        referee: Referee,
-        kernel_source: str,
-        policy: PrecisionPolicy,
-        rigor: Rigor,
-        report: Report,
+        self, referee: Referee, work: _Submission, compiled: CompiledAhead | None
     ) -> Evaluation:
-        launcher = await self._ready_launcher()
-        run = CandidateEvaluation(referee, launcher, self._settings, policy, rigor, report)
+        launcher = await self._host.launcher()
+        run = CandidateEvaluation(
+            referee, launcher, self._settings, work.policy, work.rigor, work.report
+        )
         # Until it has ended well: also when it is cancelled, or the sandbox fails.
-        self._is_suspect = True
+        self._host.is_suspect = True
         try:
-            found = await run.run(kernel_source)
-            self._is_suspect = found.verdict.fault not in (None, Fault.RAISED)
+            found = await run.run(work.kernel_source, compiled)
+            self._host.is_suspect = found.verdict.fault not in (None, Fault.RAISED)
             return found
         finally:
             self._settle(referee)
-
-    async def _hear_canary(self, report: Report) -> None:
-        """After a fault: go on only when the device computes a known value.
-
-        Raises:
-            DeviceSick: it does not, twice.
-        """
-        if not self._is_suspect:
-            return
-        await report("checking the device after a fault")
-        launcher = await self._ready_launcher()
-        said = await sing(launcher, self._settings)
-        if said is not None:
-            # A context that is still being torn down, say.
-            await anyio.sleep(_CANARY_PAUSE_S)
-            said = await sing(launcher, self._settings)
-        if said is not None:
-            raise DeviceSick(f"after a fault the device does not compute a known sum: {said}")
-        self._is_suspect = False
 
     @property
     def _group(self) -> anyio.abc.TaskGroup:
@@ -184,38 +175,17 @@ class LocalExecutor:
             raise RuntimeError("LocalExecutor is used inside `async with` only")
         return self._task_group
 
-    @contextlib.asynccontextmanager
-    async def _device_turn(self, report: Report) -> AsyncGenerator[None]:
-        self._waiting += 1
-        try:
-            if self._turn.locked():
-                await report(f"queued: {self._waiting - 1} before this one on the device")
-            await self._turn.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            async with device_lease(lease_folder(), visible_device(os.environ), report):
-                await self._hear_canary(report)
-                yield
-        finally:
-            self._turn.release()
-
-    async def _ready_launcher(self) -> Launcher:
-        """What starts workers: one zygote, another one when it has died."""
-        async with self._start:
-            if self._launcher is None or not self._launcher.is_running:
-                if self._launcher is not None:
-                    await self._launcher.aclose()
-                self._launcher = await self._start_launcher(self._settings, self._group)
-                self._device = self._launcher.device
-            return self._launcher
+    @property
+    def _host(self) -> DeviceHost:
+        if self._device_host is None:
+            raise RuntimeError("LocalExecutor is used inside `async with` only")
+        return self._device_host
 
     async def _fresh_referee(self, problem: Problem) -> tuple[Referee, Screening]:
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
-        launcher = await self._ready_launcher()
+        launcher = await self._host.launcher()
         referee, screening = await Referee.start(problem, launcher, self._settings)
-        self._device = referee.worker.device or self._device
         if referee.worker.is_running:
             self._referees[problem.problem_hash] = (referee, time.monotonic())
         return referee, screening
@@ -239,7 +209,7 @@ class LocalExecutor:
     async def _end_idle_referees(self) -> None:
         while True:
             await anyio.sleep(_IDLE_CHECK_S)
-            if self._turn.locked():
+            if self._host.is_busy:
                 continue
             limit = time.monotonic() - self._settings.referee_idle_s
             for problem_hash in [key for key, (_, used) in self._referees.items() if used < limit]:

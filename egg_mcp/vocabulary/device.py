@@ -14,6 +14,8 @@ class DeviceFacts(Record):
     """`cuda`: kernels run on a GPU. `emulated`: the Triton interpreter on the CPU; no speed."""
     name: str
     """The GPU's name, or `CPU (Triton interpreter)`."""
+    uuid: str | None = None
+    """The GPU's own id, the same in every process and container; None when emulated."""
     arch: str | None = None
     """Compute capability as `sm_90`; None when emulated."""
     multiprocessors: int | None = None

@@ -42,7 +42,7 @@ class SandboxReport(Record):
     mode: SandboxMode
     """What was asked for."""
     tier: int = 0
-    """2: namespaces, Landlock and seccomp. 1: no namespaces. 0: a process group and deadlines."""
+    """2: namespaces and seccomp. 1: Landlock and seccomp. 0: a process group and deadlines."""
     layers: tuple[str, ...] = ()
     """What every worker is confined by."""
     properties: tuple[SandboxProperty, ...] = ()

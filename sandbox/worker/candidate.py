@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from egg_mcp.sandbox.worker import assembly, cuda_stand_in, tensors
+from egg_mcp.sandbox.worker import assembly, compiler, cuda_stand_in, tensors
 from egg_mcp.sandbox.worker.audit import CompileCounter, LaunchCounter, OperatorCounter
 from egg_mcp.sandbox.worker.device import Device
 from egg_mcp.sandbox.worker.op_error import OpError, user_code
@@ -48,6 +48,7 @@ class Candidate:
         if device.emulated:
             cuda_stand_in.install()
         self.operations = {
+            "adopt": self.adopt,
             "build": self.build,
             "weights": self.weights,
             "call": self.call,
@@ -62,6 +63,12 @@ class Candidate:
         stand_in = cuda_stand_in.CudaStandIn() if self.device.emulated else contextlib.nullcontext()
         with user_code(phase, self.user_file), stand_in:
             yield
+
+    def adopt(self, request: Message) -> Message:
+        """Take what was compiled ahead, from the inbox, into Triton's cache."""
+        with user_code("import", self.user_file):
+            compiler.adopt(request["cache"], self.files)
+        return {}
 
     def build(self, request: Message) -> Message:
         """Import the source as module `candidate` and construct its ModelNew.

@@ -65,6 +65,7 @@ class Device:
         if self.emulated:
             hardware = dict.fromkeys(
                 (
+                    "uuid",
                     "arch",
                     "multiprocessors",
                     "memory_bytes",
@@ -79,6 +80,7 @@ class Device:
         return {
             "kind": "cuda",
             "name": properties.name,
+            "uuid": str(properties.uuid) if hasattr(properties, "uuid") else None,
             "arch": f"sm_{properties.major}{properties.minor}",
             "multiprocessors": properties.multi_processor_count,
             "memory_bytes": properties.total_memory,

@@ -12,7 +12,7 @@ from typing import Any
 
 from egg_mcp.sandbox.worker.op_error import OpError
 
-_ROLES = ("referee", "candidate", "canary")
+_ROLES = ("referee", "candidate", "canary", "compiler")
 _EMULATED_PARTS = ("emulated_driver", "emulated_dot")
 
 
@@ -82,7 +82,9 @@ def make_worker(role: str, emulated: bool) -> Any:
     if emulated:
         torch.set_num_threads(min(2, os.cpu_count() or 1))
     try:
-        device = importlib.import_module("egg_mcp.sandbox.worker.device").Device(emulated)
+        # A compiler gets no device to touch.
+        on_cpu = emulated or role == "compiler"
+        device = importlib.import_module("egg_mcp.sandbox.worker.device").Device(on_cpu)
     except RuntimeError as error:
         raise OpError("no_cuda", f"the CUDA device does not start: {error}") from error
     module = importlib.import_module(f"egg_mcp.sandbox.worker.{role}")

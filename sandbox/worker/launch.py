@@ -16,6 +16,7 @@ import types
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+ROLES = ("referee", "candidate", "canary", "compiler")
 HERE = Path(__file__).resolve().parent
 
 
@@ -40,9 +41,7 @@ def make_packages(sandbox_folder: Path) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line: `--role --socket --parent --device`."""
     parser = argparse.ArgumentParser(description="EGG MCP worker; started by the server.")
-    parser.add_argument(
-        "--role", choices=("referee", "candidate", "canary", "zygote"), required=True
-    )
+    parser.add_argument("--role", choices=(*ROLES, "zygote"), required=True)
     parser.add_argument("--socket", type=int, required=True, help="inherited descriptor")
     parser.add_argument("--parent", type=int, required=True, help="process id to die with")
     parser.add_argument("--device", choices=("auto", "cuda", "emulated"), default="auto")

@@ -21,8 +21,9 @@ def serve(role: str, descriptor: int, device: str) -> None:
     """Load torch, then answer requests until the socket ends; never returns."""
     channel = Channel(descriptor)
     try:
-        has_cuda = engine.load_torch().cuda.is_available()
-        emulated = engine.is_emulated(device, has_cuda)
+        torch = engine.load_torch()
+        # A compiler compiles in earnest, and has no device.
+        emulated = role != "compiler" and engine.is_emulated(device, torch.cuda.is_available())
         engine.load_triton(emulated)
     except OpError as error:
         fail(channel, error.kind, error.message)

@@ -12,7 +12,7 @@ from egg_mcp.sandbox.worker.device import Device
 from egg_mcp.sandbox.worker.op_error import OpError, user_code
 from egg_mcp.sandbox.worker.reference import Reference
 from egg_mcp.sandbox.worker.screening import Screening, elements
-from egg_mcp.sandbox.worker.shared_file import SharedFiles
+from egg_mcp.sandbox.worker.shared_file import NoRoom, SharedFiles
 from egg_mcp.sandbox.worker.timing import Rotation, block_of
 from egg_mcp.sandbox.worker.trial import Trial
 from egg_mcp.sandbox.worker.values import is_real_float, size_bytes
@@ -32,6 +32,11 @@ class Loaded:
     def rebuild(self) -> None:
         """The model as first constructed: forwards may have moved running statistics."""
         self.model, self.init = self.reference.construct(self.weight_seed)
+
+    @property
+    def init_style(self) -> str:
+        """How the constructor takes `init`."""
+        return "keyword" if isinstance(self.init, dict) else "positional"
 
 
 class Referee:
@@ -77,9 +82,14 @@ class Referee:
         self._rotation.replace([])
         reference = Reference(request["source"], request.get("name", ""), self.device)
         loaded = Loaded(reference, request["weight_seed"])
-        reference.inputs(request["weight_seed"])
+        inputs = reference.inputs(request["weight_seed"])
         self._loaded = loaded
-        return {"parameter_count": elements(loaded.model)}
+        forms = {"inputs": inputs, "init": loaded.init}
+        return {
+            "parameter_count": elements(loaded.model),
+            **{name: tensors.encode(value, NoRoom(), 0)[0] for name, value in forms.items()},
+            "init_style": loaded.init_style,
+        }
 
     def screen(self, request: Message) -> Message:
         """See whether the Problem can be judged at all."""
@@ -96,8 +106,7 @@ class Referee:
         loaded.rebuild()
         init, end = tensors.encode(loaded.init, self.files.inbox, 0)
         state, end = tensors.encode(dict(loaded.model.state_dict()), self.files.inbox, end)
-        style = "keyword" if isinstance(loaded.init, dict) else "positional"
-        return {"init": init, "state": state, "end": end, "init_style": style}
+        return {"init": init, "state": state, "end": end, "init_style": loaded.init_style}
 
     def prepare(self, request: Message) -> Message:
         """Make a trial's inputs and expected outputs; write the inputs to the inbox."""

@@ -61,6 +61,18 @@ class SharedFile:
         os.close(self._descriptor)
 
 
+class NoRoom(SharedFile):
+    """A file in which nothing fits: what is encoded into it is form alone."""
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+
+    def reserve(self, end: int) -> bool:
+        """Never."""
+        del end
+        return False
+
+
 class SharedFiles:
     """The inbox (referee writes, candidate reads) and the outbox (the other way round)."""
 

@@ -47,16 +47,19 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """The same structure with every tensor changed."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
+    return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same structure with every leaf changed."""
     if isinstance(value, dict):
-        return {key: map_tensors(entry, change) for key, entry in value.items()}
+        return {key: map_leaves(entry, change) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        entries = [map_tensors(entry, change) for entry in value]
+        entries = [map_leaves(entry, change) for entry in value]
         if isinstance(value, list):
             return entries
         return type(value)(*entries) if hasattr(value, "_fields") else tuple(entries)
-    return value
+    return change(value)
 
 
 def is_real_float(tensor: torch.Tensor) -> bool:

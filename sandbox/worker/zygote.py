@@ -16,6 +16,7 @@ import os
 import random
 import select
 import socket
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +61,9 @@ class Zygote:
         # The probe first, while this process is small and forks fast.
         nodes = nvidia_nodes() if wanted != "emulated" else []
         self._plan = _plan(settings, nodes)
-        self.sandbox = probe(self._plan, cuda=bool(nodes)) if self._plan.layers else {}
+        self.sandbox = (
+            probe(self._plan, cuda=bool(nodes), watched=True) if self._plan.layers else {}
+        )
         if self.sandbox:
             found = {"layers": self.sandbox["layers"]}
             self._plan = BoxPlan.from_json({**self._plan.to_json(), **found})
@@ -154,7 +157,9 @@ def _work(
     def work() -> None:
         os.environ.clear()
         os.environ.update({**environment, **engine.variables(emulated)})
-        # Forks share the state of every generator otherwise.
+        # What this process has inherited: the zygote's temporary folder, which is not in the box,
+        # and the state of its generator, which every fork would share.
+        tempfile.tempdir = None
         random.seed()
         main.run(role, Channel(channel), emulated)
 

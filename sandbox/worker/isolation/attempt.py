@@ -26,7 +26,8 @@ class Targets:
         secret_path: a file of its own in a folder of its own.
         left_path: where a file would be seen by the prober.
         folders: where nothing may be written.
-        hidden: what must look empty.
+        hidden: what must look empty, but for the way to what is shown below it.
+        shown: what may be read.
         gpu_nodes: the host's GPU device nodes.
         granted_nodes: those that the box may open.
         limits: what the box is limited to.
@@ -42,6 +43,7 @@ class Targets:
     left_path: str
     folders: tuple[str, ...]
     hidden: tuple[str, ...]
+    shown: tuple[str, ...]
     gpu_nodes: tuple[str, ...]
     granted_nodes: tuple[str, ...]
     limits: Limits

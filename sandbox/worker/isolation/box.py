@@ -126,9 +126,10 @@ def _settle(plan: BoxPlan, keep: tuple[int, ...]) -> Route:
         privileges.adopt_orphans()
         descriptors.check(keep)
         route = Route.of(plan)
-        if route.drops_last and not route.has_namespaces:
-            _hand_over(plan)
         os.chdir("/")
+    if route.drops_last and not route.has_namespaces:
+        with applying("uid"):
+            _hand_over(plan)
     return route
 
 

@@ -10,7 +10,7 @@ from egg_mcp.sandbox.worker.isolation.landlock import (
     DEVICE,
     EVERYTHING,
     READ,
-    READ_FOLDER,
+    TRUNCATE,
     WRITE_FILE,
     Rule,
 )
@@ -39,7 +39,7 @@ def in_own_root(plan: BoxPlan) -> list[Rule]:
         Rule("/dev/shm", EVERYTHING),  # noqa: S108 - the box's own
         # The CUDA driver names its threads, also in the programs that a box starts. Nothing
         # but the box's own processes can be written to here.
-        Rule("/proc", READ | WRITE_FILE),
+        Rule("/proc", READ | WRITE_FILE | TRUNCATE),
         *_devices(plan),
     ]
 
@@ -57,7 +57,7 @@ def in_shared_root(plan: BoxPlan) -> list[Rule]:
         *(Rule(f"/proc/{name}", READ) for name in _SHARED_PROC),
         # Not all of /proc: this user's other processes have switches there, too. So here only
         # the box's first process can name threads, which CUDA needs.
-        Rule("/proc/self/task", READ | WRITE_FILE),
+        Rule("/proc/self/task", READ | WRITE_FILE | TRUNCATE),
         Rule("/sys", READ),
         Rule(plan.scratch, EVERYTHING),
         *_devices(plan),
@@ -76,15 +76,14 @@ def _followed(paths: tuple[str, ...]) -> list[str]:
 def _around(path: str, hidden: list[str]) -> Iterator[Rule]:
     """Read rights at the path, but not in what is hidden below it.
 
-    Rights only ever add up, so a folder with something hidden in it is granted entry by entry.
-    Its own names stay listable, or nothing could be imported from it; with them, those below.
+    Rights only ever add up, so a folder with something hidden in it is granted entry by entry,
+    as they are now; it cannot be listed itself, for that right would hold below it, too.
     """
     if any(_is_in(path, each) for each in hidden):
         return
     if not any(_is_in(each, path) for each in hidden):
         yield Rule(path, READ)
         return
-    yield Rule(path, READ_FOLDER)
     for name in os.listdir(path):  # noqa: PTH208 - names
         entry = str(Path(path, name))
         if Path(entry).is_symlink():

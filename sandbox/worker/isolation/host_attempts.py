@@ -10,7 +10,7 @@ import signal
 import socket
 import struct
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from egg_mcp.sandbox.worker.isolation import syscalls
 from egg_mcp.sandbox.worker.isolation.attempt import Attempt, Targets
@@ -80,10 +80,13 @@ def _read_file(path: str) -> Attempt:
 
 def _look_into_hidden(targets: Targets) -> str:
     for path in targets.hidden:
+        inside = [PurePosixPath(each) for each in targets.shown if each.startswith(f"{path}/")]
+        on_the_way = {each.relative_to(path).parts[0] for each in inside}
         try:
-            seen = os.listdir(path) if Path(path).is_dir() else Path(path).read_bytes()  # noqa: PTH208
+            found = os.listdir(path) if Path(path).is_dir() else Path(path).read_bytes()  # noqa: PTH208
         except OSError:
             continue
+        seen = found if isinstance(found, bytes) else set(found) - on_the_way
         if seen:
             return f"saw what is in {path}"
     raise _refused(errno.ENOENT, "nothing to see")

@@ -19,13 +19,13 @@ READ_FOLDER = 1 << 3
 _MAKE_CHARACTER_DEVICE = 1 << 6
 _MAKE_BLOCK_DEVICE = 1 << 11
 _REFER = 1 << 13
-_TRUNCATE = 1 << 14
+TRUNCATE = 1 << 14
 DEVICE_CONTROL = 1 << 15
 
 READ = EXECUTE | READ_FILE | READ_FOLDER
 DEVICE = READ_FILE | WRITE_FILE | DEVICE_CONTROL
 _FIRST_FILE_RIGHTS = (1 << 13) - 1
-_FILE_ONLY = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | DEVICE_CONTROL
+_FILE_ONLY = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL
 EVERYTHING = (1 << 16) - 1 & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | DEVICE_CONTROL)
 
 _TCP_BIND_AND_CONNECT = 0b11
@@ -90,7 +90,7 @@ def apply(rules: Iterable[Rule]) -> None:
 
 def _file_rights(abi: int) -> int:
     rights = _FIRST_FILE_RIGHTS
-    for right, since in ((_REFER, 2), (_TRUNCATE, 3), (DEVICE_CONTROL, 5)):
+    for right, since in ((_REFER, 2), (TRUNCATE, 3), (DEVICE_CONTROL, 5)):
         if abi >= since:
             rights |= right
     return rights

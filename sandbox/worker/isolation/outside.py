@@ -53,6 +53,7 @@ class Outside:
             left_path=str(self._left),
             folders=(str(self.folder), *plan.read_only),
             hidden=plan.hidden,
+            shown=plan.read_only,
             gpu_nodes=_gpu_nodes(),
             granted_nodes=plan.devices,
             limits=plan.limits,

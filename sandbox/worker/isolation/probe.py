@@ -12,7 +12,7 @@ from typing import Any, cast
 from egg_mcp.sandbox.worker.isolation import attempt, landlock, outside, remedies
 from egg_mcp.sandbox.worker.isolation.attempt import Result, Targets
 from egg_mcp.sandbox.worker.isolation.cuda_trial import make_context
-from egg_mcp.sandbox.worker.isolation.limit_attempts import leave_daemon
+from egg_mcp.sandbox.worker.isolation.limit_attempts import SHARED_MEMORY, leave_daemon
 from egg_mcp.sandbox.worker.isolation.outside import Outside
 from egg_mcp.sandbox.worker.isolation.plan import BoxPlan
 from egg_mcp.sandbox.worker.isolation.properties import ATTEMPTS, Property, judge, unknown
@@ -22,7 +22,8 @@ _ATTACK_S = 20.0
 _CUDA_S = 60.0
 _SMALL_BYTES = 1 << 20
 _SUSPECTS = ("seccomp", "landlock", "namespaces", "uid", "limits")
-_FULL = {"namespaces", "landlock", "seccomp"}
+_OWN_ROOT = {"namespaces", "seccomp"}
+_WATCHED = Result(False, "the watch on the machine's memory")
 _WITHOUT_NAMESPACES = {"landlock", "seccomp"}
 
 
@@ -31,10 +32,11 @@ class Attack:
     """A box that opened, and what was seen of the attack on it."""
 
     plan: BoxPlan
-    properties: list[Property]
+    results: dict[str, dict[str, Result]]
+    has_emptied: bool
 
 
-def probe(plan: BoxPlan, cuda: bool) -> dict[str, Any]:
+def probe(plan: BoxPlan, cuda: bool, watched: bool = False) -> dict[str, Any]:
     """Find the layers of the plan that this host gives, and attack a box that has them.
 
     Forks; to be called where there is one thread. Leaves no process, file or mount. The box's
@@ -43,10 +45,12 @@ def probe(plan: BoxPlan, cuda: bool) -> dict[str, Any]:
     Args:
         plan: what is wanted.
         cuda: whether a CUDA context must come up in the box.
+        watched: whether the caller ends a box that takes too much of the machine's memory:
+            what no limit of a process counts is held by that, then.
 
     Returns:
-        Plain JSON: `layers` that work, `tier` (2 namespaces, Landlock and seccomp; 1 the last
-        two; 0 less), eight `properties`, `failed` layers with the reason, what would `fix`
+        Plain JSON: `layers` that work, `tier` (2 namespaces and seccomp; 1 Landlock and
+        seccomp; 0 less), eight `properties`, `failed` layers with the reason, what would `fix`
         them, what is `not_defended`, `cuda` (`works`, `fails` or `not tried`).
     """
     failed: dict[str, str] = {}
@@ -63,7 +67,12 @@ def probe(plan: BoxPlan, cuda: bool) -> dict[str, Any]:
                 attack = _best(_without(attack.plan, culprit, place), place, failed)
     if attack is None:
         return _report(frozenset(), unknown(failed.get("box", "")), failed, cuda_said)
-    return _report(attack.plan.layers, attack.properties, failed, cuda_said)
+    if watched:
+        attack.results["limits"][SHARED_MEMORY] = _WATCHED
+    # An ordinary user stays who it is: the layer has nothing to do, and keeps nothing.
+    layers = attack.plan.layers if os.geteuid() == 0 else attack.plan.layers - {"uid"}
+    properties = judge(layers, attack.results, attack.has_emptied)
+    return _report(attack.plan.layers, properties, failed, cuda_said)
 
 
 def _report(
@@ -74,7 +83,7 @@ def _report(
 ) -> dict[str, Any]:
     return {
         "layers": sorted(layers),
-        "tier": 2 if layers >= _FULL else 1 if layers >= _WITHOUT_NAMESPACES else 0,
+        "tier": _tier(layers),
         "properties": [each.to_json() for each in properties],
         "failed": failed,
         "fix": remedies.fixes_for(failed),
@@ -82,6 +91,12 @@ def _report(
         "cuda": cuda_said,
         "landlock_abi": landlock.version() if sys.platform == "linux" else 0,
     }
+
+
+def _tier(layers: frozenset[str]) -> int:
+    if layers >= _OWN_ROOT:
+        return 2
+    return 1 if layers >= _WITHOUT_NAMESPACES else 0
 
 
 def _best(plan: BoxPlan, place: Outside, failed: dict[str, str]) -> Attack | None:
@@ -92,7 +107,7 @@ def _best(plan: BoxPlan, place: Outside, failed: dict[str, str]) -> Attack | Non
         place.reached()
         outcome = open_once(plan, functools.partial(_attack, place.targets(plan)), _ATTACK_S)
         if not outcome.failed and outcome.answer is not None:
-            return Attack(plan, _judged(plan, outcome, place.reached()))
+            return Attack(plan, _seen(outcome, place.reached()), outcome.has_emptied)
         why = outcome.failed or f"box: the attack ended with wait status {outcome.status}"
         layer, _, reason = why.partition(": ")
         failed[layer] = reason
@@ -121,7 +136,8 @@ def _attack(targets: Targets, line: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def _judged(plan: BoxPlan, outcome: Outcome, reached: set[str]) -> list[Property]:
+def _seen(outcome: Outcome, reached: set[str]) -> dict[str, dict[str, Result]]:
+    """What came of each attempt, as far as it shows outside."""
     answer = cast("Mapping[str, Mapping[str, Mapping[str, Any]]]", outcome.answer)
     results = {
         name: {each: Result.from_json(value) for each, value in tried.items()}
@@ -134,9 +150,7 @@ def _judged(plan: BoxPlan, outcome: Outcome, reached: set[str]) -> list[Property
                 tried[each] = Result(True, "seen outside")
             elif tried[each].got_through:
                 tried[each] = Result(False, f"{said}, but not outside")
-    # An ordinary user stays who it is: the layer has nothing to do, and keeps nothing.
-    working = plan.layers if os.geteuid() == 0 else plan.layers - {"uid"}
-    return judge(working, results, outcome.has_emptied)
+    return results
 
 
 def _try_cuda(plan: BoxPlan, place: Outside) -> tuple[dict[str, str], str]:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from egg_mcp.sandbox.worker.isolation import mounts
+from egg_mcp.sandbox.worker.isolation.layer import applying
 from egg_mcp.sandbox.worker.isolation.plan import BoxPlan
 from egg_mcp.sandbox.worker.isolation.view import PLAIN_DEVICES, Entry, entries_of
 
@@ -134,4 +135,6 @@ def _write_settings(uid: int, gid: int) -> None:
 def _make_scratch(plan: BoxPlan, uid: int, gid: int) -> None:
     scratch = Path(_NEW + plan.scratch)
     scratch.mkdir(mode=0o700, parents=True)
-    os.chown(scratch, uid, gid)
+    # In a rootless container there are no other users to give it to.
+    with applying("uid"):
+        os.chown(scratch, uid, gid)

@@ -61,4 +61,5 @@ class Route:
             return wanted + _GUARD_AND_INIT
         if self.drops_last or os.geteuid() == 0:
             return wanted
-        return wanted + processes_of(os.geteuid())
+        # The worker itself is among those that run already.
+        return wanted + processes_of(os.geteuid()) - 1

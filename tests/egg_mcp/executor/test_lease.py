@@ -38,7 +38,7 @@ async def test_second_holder_waits_until_the_first_has_left(tmp_path: Path) -> N
             await said.first.wait()
             order.append("first")
     assert order == ["first", "second"]
-    assert said.lines == ["queued: 1 before this one on the device, in other servers"]
+    assert said.lines == ["queued: 1 before this one on the device"]
 
 
 async def test_waiting_holders_come_in_order_and_know_their_position(tmp_path: Path) -> None:

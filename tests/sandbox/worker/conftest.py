@@ -34,9 +34,11 @@ class Worker:
                     f"--device={device}",
                 ],
                 cwd=folder,
+                env={**os.environ, "TRITON_CACHE_DIR": str(folder / "triton")},
                 pass_fds=[theirs.fileno()],
                 stdout=subprocess.DEVNULL,
             )
+        self.folder = folder
         self._socket = own
         self.hello = self.receive()
         if self.hello["type"] == "ready":
@@ -88,9 +90,10 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
         for file in (inbox, outbox):
             file.truncate(FILE_BYTES)
 
-        def run(role: str, device: str = "emulated") -> Worker:
+        def run(role: str, device: str = "emulated", swap: bool = False) -> Worker:
             folder = tmp_path_factory.mktemp(role)
-            worker = Worker(role, folder, [inbox.fileno(), outbox.fileno()], device)
+            files = [inbox.fileno(), outbox.fileno()]
+            worker = Worker(role, folder, files[::-1] if swap else files, device)
             workers.append(worker)
             return worker
 
