@@ -94,6 +94,8 @@ class Zygote:
         Raises:
             ZygoteDied: it is gone, or does not answer.
         """
+        if not self.is_running:
+            raise self._death()
         self._numbers += 1
         number = self._numbers
         channel, theirs = Channel.pair()
@@ -112,7 +114,8 @@ class Zygote:
             with anyio.fail_after(_FORK_S):
                 await self._launched.channel.send(request, (theirs.fileno(), output.theirs))
                 await answered.wait()
-        except (TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, ValueError, anyio.ClosedResourceError) as error:
+            # Stuck, or closed by its listener while we asked.
             await self.aclose()
             raise self._death() from error
         finally:
