@@ -2,7 +2,7 @@
 
 A worker asks the kernel to die with this process, but what a candidate has started in turn does
 not. So while there are workers, a small shell beside us knows their groups; when this process
-ends, also by `kill -9`, its standard input ends and it kills them.
+ends, also by `kill -9`, its standard input ends, it kills them and removes their folders.
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ import signal
 import subprocess
 from pathlib import Path
 
-_LAST_WILL = (
-    "while read -r line; do groups=$line; done; "
-    'for group in $groups; do kill -s KILL -- "-$group"; done'
-)
+_LAST_WILL = """
+while read -r what rest; do
+  case $what in
+    groups) groups=$rest ;;
+    folder) folders="$folders$rest
+" ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+IFS="
+"
+for folder in $folders; do rm -rf -- "$folder"; done
+"""
 _END_S = 5.0
 
 _folders: dict[int, Path | None] = {}
@@ -31,13 +40,15 @@ def add(group: int, folder: Path | None) -> None:
         with contextlib.suppress(OSError):
             _shells.append(_shell())
     _folders[group] = folder
-    _tell()
+    if folder is not None:
+        _tell(f"folder {folder}")
+    _tell(_all_groups())
 
 
 def discard(group: int) -> None:
     """That group is gone."""
     _folders.pop(group, None)
-    _tell()
+    _tell(_all_groups())
     if not _folders and _shells:
         shell = _shells.pop()
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -63,9 +74,13 @@ def _shell() -> subprocess.Popen[bytes]:
     )
 
 
-def _tell() -> None:
+def _all_groups() -> str:
+    return f"groups {' '.join(map(str, _folders))}"
+
+
+def _tell(line: str) -> None:
     for shell in _shells:
         if shell.stdin is not None:
             # Somebody may have killed it.
             with contextlib.suppress(OSError):
-                os.write(shell.stdin.fileno(), f"{' '.join(map(str, _folders))}\n".encode())
+                os.write(shell.stdin.fileno(), f"{line}\n".encode())

@@ -82,7 +82,8 @@ class WorkerProcess:
             ZygoteDied: the launcher is gone.
         """
         worker = cls(role, await launcher.launch(role), settings)
-        await worker._await_ready(settings)
+        facts = await worker._await_ready(settings)
+        worker.device = facts.model_copy(update={"sandbox": launcher.sandbox.short})
         return worker
 
     async def call(
@@ -198,7 +199,7 @@ class WorkerProcess:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _await_ready(self, settings: Settings) -> None:
+    async def _await_ready(self, settings: Settings) -> DeviceFacts:
         ready: dict[str, Any] = {}
         try:
             with anyio.move_on_after(settings.start_deadline_s):
@@ -209,8 +210,7 @@ class WorkerProcess:
             if ready.get("type") != "ready":
                 await self.aclose()
         if ready.get("type") == "ready":
-            self.device = DeviceFacts.model_validate(ready["device"])
-            return
+            return DeviceFacts.model_validate(ready["device"])
         error = ready.get("error", {})
         said = error.get("message") or self.printed().strip()[-500:]
         raise WorkerUnavailable(

@@ -44,6 +44,13 @@ def reference(mark: str = "") -> str:
     return f"{source('references', 'good_add')}# {mark}\n"
 
 
+def gate_of(workspace: Path) -> Path:
+    """Where to put a file that kernels wait for: in a folder on the PATH, which a box shows."""
+    folder = workspace / "gates"
+    folder.mkdir(exist_ok=True)
+    return folder / "gate"
+
+
 def gated(gate: Path) -> str:
     """A right kernel that waits in its first call until that file exists."""
     right = source("candidates", "add_right")
@@ -69,9 +76,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONWARNINGS": "error", **more}
 
 
-def marked_path(mark: str) -> str:
+def marked_path(mark: str, workspace: Path) -> str:
     """A PATH that all descendants of a process inherit: workers get no other free variable."""
-    return f"{os.environ['PATH']}:{mark}"
+    return f"{os.environ['PATH']}:{mark}:{gate_of(workspace).parent}"
 
 
 @dataclass(slots=True)
@@ -221,7 +228,7 @@ def real_server(
         text=True,
         encoding="utf-8",
         # Temporary files of its own: the device's lock is there, which other tests hold.
-        env=environment(**{"PATH": marked_path(mark), "TMPDIR": str(workspace), **env}),
+        env=environment(**{"PATH": marked_path(mark, workspace), "TMPDIR": str(workspace), **env}),
     )
     server = RealServer(process, mark)
     server.start_reading()

@@ -138,6 +138,9 @@ def test_doctor_names_state_software_and_device(tmp_path: Path) -> None:
     assert "torch 2." in done.stdout
     assert "device: " in done.stdout
     assert "Triton interpreter" in done.stdout
+    assert "sandbox: tier" in done.stdout
+    for name in ("fs_write", "fs_read", "net", "other_procs", "reaping", "limits"):
+        assert f"  {name}: " in done.stdout
     assert "emulated_pass at best" in done.stdout
     assert "FAIL" not in done.stdout
 
@@ -146,7 +149,7 @@ def test_doctor_names_state_software_and_device(tmp_path: Path) -> None:
     ("script", "phrases"),
     [
         (None, ["cannot start"]),
-        ("exit 7", ["did not come up"]),
+        ("exit 7", ["no worker comes up"]),
         (f'exec {sys.executable} -S "$@"', ["cannot import torch", "egg-mcp[torch]"]),
     ],
     ids=["missing", "no Python", "no torch"],

@@ -27,6 +27,7 @@ from tests.protocol.real_server import (
     command,
     descendants,
     environment,
+    gate_of,
     gated,
     left_behind,
     marked_path,
@@ -46,6 +47,7 @@ class HttpServer:
     process: subprocess.Popen[str]
     port: int
     mark: str
+    folder: Path
 
     @property
     def url(self) -> str:
@@ -67,13 +69,13 @@ def http_server(folder: Path) -> Generator[HttpServer]:
     start = command(folder / "state", folder, "--transport", "http", "--port", str(port))
     with subprocess.Popen(
         start,
-        env=environment(PATH=marked_path(mark), TMPDIR=str(folder)),
+        env=environment(PATH=marked_path(mark, folder), TMPDIR=str(folder)),
         text=True,
         stdin=subprocess.DEVNULL,
     ) as process:
         try:
             _wait_until_it_listens(port, process)
-            yield HttpServer(process, port, mark)
+            yield HttpServer(process, port, mark, folder)
         finally:
             process.kill()
 
@@ -194,8 +196,8 @@ def test_files_of_the_server_are_out_of_reach(running: HttpServer, mode: Era) ->
     anyio.run(drive)
 
 
-def test_no_client_that_goes_away_ends_its_job(running: HttpServer, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
+def test_no_client_that_goes_away_ends_its_job(running: HttpServer) -> None:
+    gate = gate_of(running.folder)
 
     async def drive() -> None:
         async with Client(running.url) as client:

@@ -19,6 +19,7 @@ from egg_mcp.sandbox.worker.isolation.host_attempts import LEFT_FILE, start_time
 from egg_mcp.sandbox.worker.isolation.plan import BoxPlan
 
 _GPU_NODE = re.compile(r"nvidia[\w-]*")
+_LONGEST_FOLDER = 70
 _PROBE_SIGNAL = signal.SIGURG
 _ARRIVING = ("connect_tcp", "send_udp", "connect_abstract_unix", "connect_unix_path")
 SEEN_HERE = frozenset({*_ARRIVING, "signal_process", LEFT_FILE})
@@ -81,7 +82,8 @@ def put_up() -> Generator[Outside]:
     with contextlib.ExitStack() as stack:
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {_PROBE_SIGNAL})
         stack.callback(signal.pthread_sigmask, signal.SIG_SETMASK, old_mask)
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="box-probe-")))
+        made = tempfile.TemporaryDirectory(prefix="box-probe-", dir=_short_folder())
+        folder = Path(stack.enter_context(made))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="box-probe-")))
         (folder / "secret").write_bytes(b"secret")
 
@@ -101,6 +103,14 @@ def put_up() -> Generator[Outside]:
             folder=folder,
             scratch=scratch,
         )
+
+
+def _short_folder() -> str:
+    """Where a unix socket may have its path: that takes 107 characters at most."""
+    usual = tempfile.gettempdir()
+    if len(usual) <= _LONGEST_FOLDER:
+        return usual
+    return "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/tmp"  # noqa: S108 - mkdtemp
 
 
 def _gpu_nodes() -> tuple[str, ...]:

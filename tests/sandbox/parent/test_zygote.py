@@ -48,6 +48,10 @@ async def test_zygote_has_one_thread_and_says_what_its_box_holds(
         assert zygote.device.kind == "emulated"
         assert len(zygote.sandbox.properties) == 8
         assert zygote.device.sandbox == zygote.sandbox.short
+        worker = await WorkerProcess.start("canary", zygote, plain)
+        await worker.aclose()
+        assert worker.device is not None
+        assert worker.device.sandbox == zygote.sandbox.short
     finally:
         await zygote.aclose()
 
