@@ -72,8 +72,11 @@ class CandidateEvaluation:
             SandboxError: the machine or the referee failed; nothing is said about the candidate.
         """
         await self._report("starting the candidate's process")
-        async with self._phase("start"):
-            worker = await WorkerProcess.start("candidate", self._launcher, self._settings)
+        try:
+            async with self._phase("start"):
+                worker = await WorkerProcess.start("candidate", self._launcher, self._settings)
+        except WorkerDied as error:
+            return Evaluation(self._after_end(error))
         try:
             if compiled is not None:
                 async with self._phase("adopt"):
@@ -109,14 +112,23 @@ class CandidateEvaluation:
                 update={"output_tail": worker.printed()}
             )
         except (WorkerTimedOut, WorkerDied, ProtocolError) as error:
-            if worker.is_running or not self._referee.worker.is_running:
+            if self._launcher.is_running and worker.is_running:
                 raise  # the referee failed, not the candidate
-            if not self._launcher.is_running:
-                raise ZygoteDied("the zygote died, and the candidate's process with it") from error
-            return self._found.after_end_of_process(error).model_copy(
-                update={"output_tail": worker.printed()}
-            )
+            return self._after_end(error).model_copy(update={"output_tail": worker.printed()})
         return self._found.after_trials().model_copy(update={"output_tail": worker.printed()})
+
+    def _after_end(self, error: WorkerTimedOut | WorkerDied | ProtocolError) -> Verdict:
+        """What the end of the candidate's process says about it.
+
+        Raises:
+            ZygoteDied: nothing: all processes went together.
+            SandboxError: nothing: the referee has gone, too.
+        """
+        if not self._launcher.is_running:
+            raise ZygoteDied("the zygote died, and every worker with it") from error
+        if not self._referee.worker.is_running:
+            raise error
+        return self._found.after_end_of_process(error)
 
     async def _after_reference_raised(
         self, worker: WorkerProcess, error: ReferenceRaised

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from typing import Any, Self
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
@@ -70,6 +71,7 @@ class Referee:
 
         Raises:
             WorkerUnavailable: the worker side cannot run here.
+            WorkerDied: it was killed.
         """
         worker = await WorkerProcess.start("referee", launcher, settings)
         referee = cls(worker, problem, settings)
@@ -154,6 +156,8 @@ class Referee:
                 + (" (there is no GPU here)." if self._is_emulated else ".")
             )
         except (WorkerDied, ProtocolError) as error:
+            if isinstance(error, WorkerDied) and error.exit_code in (None, -signal.SIGKILL):
+                raise  # from outside, as far as can be told
             return _failed(f"The reference ended its process: {error}.")
         fields = {name: found[name] for name in Screening.model_fields if name in found}
         fields["families"] = families_of(found.get("operators", {}))

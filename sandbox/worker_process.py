@@ -79,6 +79,7 @@ class WorkerProcess:
 
         Raises:
             WorkerUnavailable: no torch there, no such device, or not ready in time.
+            WorkerDied: a signal ended it, and it was not ours.
             ZygoteDied: the launcher is gone.
         """
         worker = cls(role, await launcher.launch(role), settings)
@@ -127,7 +128,12 @@ class WorkerProcess:
             # Its own end, not our signal, is what the caller wants to hear of.
             with anyio.move_on_after(_LAST_MOMENT_S):
                 await self._process.wait()
+            left_us = not self._process.has_ended
             await self.aclose()
+            if left_us:
+                raise ProtocolError(
+                    f"{self.role} during {phase}: it closed its channel and went on"
+                ) from None
             raise self._death(phase) from None
         except frames.FrameError as error:
             await self.aclose()
@@ -141,7 +147,8 @@ class WorkerProcess:
         error: object = reply.get("error")
         if isinstance(error, dict):
             raise UserCodeError(cast("dict[str, Any]", error), self.role)
-        raise UserCodeError({"message": repr(reply)[:500]}, self.role)
+        await self.aclose()
+        raise ProtocolError(f"{self.role} during {phase}: no reply, but {repr(reply)[:200]}")
 
     async def _reply(self) -> dict[str, Any]:
         """The answer, with an eye on the machine's memory while it is not there."""
@@ -201,16 +208,21 @@ class WorkerProcess:
 
     async def _await_ready(self, settings: Settings) -> DeviceFacts:
         ready: dict[str, Any] = {}
+        was_ended = False
         try:
             with anyio.move_on_after(settings.start_deadline_s):
                 ready = await self._channel.receive()
         except (anyio.EndOfStream, ConnectionError, frames.FrameError):
-            ready = {}
+            with anyio.move_on_after(_LAST_MOMENT_S):
+                await self._process.wait()
+            was_ended = self._process.has_ended
         finally:
             if ready.get("type") != "ready":
                 await self.aclose()
         if ready.get("type") == "ready":
             return DeviceFacts.model_validate(ready["device"])
+        if was_ended and (self._code is None or self._code < 0):
+            raise self._death("start")
         error = ready.get("error", {})
         said = error.get("message") or self.printed().strip()[-500:]
         raise WorkerUnavailable(

@@ -111,7 +111,7 @@ class Zygote:
         }
         answered, answers = self._answers[number] = (anyio.Event(), [])
         try:
-            with anyio.fail_after(_FORK_S):
+            with anyio.fail_after(min(_FORK_S, self._settings.start_deadline_s)):
                 await self._launched.channel.send(request, (theirs.fileno(), output.theirs))
                 await answered.wait()
         except (TimeoutError, OSError, ValueError, anyio.ClosedResourceError) as error:

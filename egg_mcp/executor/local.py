@@ -13,7 +13,7 @@ from typing import Self
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import SandboxError
+from egg_mcp.errors import SandboxError, WorkerDied, ZygoteDied
 from egg_mcp.executor.contract import Report
 from egg_mcp.executor.device_host import DeviceHost
 from egg_mcp.executor.meanwhile import Meanwhile
@@ -185,7 +185,12 @@ class LocalExecutor:
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
         launcher = await self._host.launcher()
-        referee, screening = await Referee.start(problem, launcher, self._settings)
+        try:
+            referee, screening = await Referee.start(problem, launcher, self._settings)
+        except WorkerDied as error:
+            if not launcher.is_running:
+                raise ZygoteDied("the zygote died, and every worker with it") from error
+            raise
         if referee.worker.is_running:
             self._referees[problem.problem_hash] = (referee, time.monotonic())
         return referee, screening

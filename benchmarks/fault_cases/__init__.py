@@ -1,0 +1,1 @@
+"""Faults to inject, each with the class it must be given."""
