@@ -7,7 +7,10 @@ import importlib
 
 NAMES = {
     "demo": "the demo's three Problems through all stages, as a result file",
+    "escapes": "attacks on the sandbox: which get through, bare and boxed",
+    "faults": "injected faults: is each called what it is, and is the next job right",
     "latency": "how long a verdict takes, by phase: cold process against zygote",
+    "soak": "many evaluations with random faults: does anything leak",
 }
 
 
@@ -18,8 +21,12 @@ def main() -> int:
     for name, meaning in NAMES.items():
         command = commands.add_parser(name, help=meaning)
         command.add_argument("--out", default="benchmarks/results", help="folder for the result")
-    options = parser.parse_args()
-    return int(importlib.import_module(f"benchmarks.{options.name}").run(options.out))
+        if name == "faults":
+            command.add_argument("--only", default="", help="groups, separated by commas")
+        if name == "soak":
+            command.add_argument("--evaluations", type=int, default=500, help="how many")
+    options = vars(parser.parse_args())
+    return int(importlib.import_module(f"benchmarks.{options.pop('name')}").run(**options))
 
 
 if __name__ == "__main__":

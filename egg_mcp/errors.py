@@ -104,6 +104,7 @@ class WorkerDied(SandboxError):
         exit_code: as `Popen.returncode`: negative for a signal; None when not known.
         output_tail: the end of what the process printed.
         reason: the Fault, by value, where more is known than the exit code tells.
+        role: what the worker was: `referee`, `candidate`, ...
     """
 
     fault = "reference_died"
@@ -114,9 +115,11 @@ class WorkerDied(SandboxError):
         exit_code: int | None = None,
         output_tail: str = "",
         reason: str = "",
+        role: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.role = role
         self.exit_code = exit_code
         self.output_tail = output_tail
 
@@ -129,24 +132,39 @@ class WorkerTimedOut(SandboxError):
         deadline_s: its length.
         output_tail: the end of what the process printed.
         reason: the Fault, by value, as far as it can be told.
+        role: what the worker was.
     """
 
     fault = "reference_died"
 
     def __init__(
-        self, phase: str, deadline_s: float, output_tail: str = "", reason: str = ""
+        self,
+        phase: str,
+        deadline_s: float,
+        output_tail: str = "",
+        reason: str = "",
+        role: str = "",
     ) -> None:
         super().__init__(f"{phase} took longer than {deadline_s:g} s")
         self.reason = reason
+        self.role = role
         self.phase = phase
         self.deadline_s = deadline_s
         self.output_tail = output_tail
 
 
 class ProtocolError(SandboxError):
-    """A frame that is not in the format of `egg_mcp.sandbox.frames`."""
+    """What came is not in the format of `egg_mcp.sandbox.frames`, or no answer.
+
+    Attributes:
+        role: what the worker was.
+    """
 
     fault = "reference_died"
+
+    def __init__(self, message: str, role: str = "") -> None:
+        super().__init__(message)
+        self.role = role
 
 
 class StateError(EggError):

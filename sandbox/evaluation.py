@@ -14,7 +14,7 @@ from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, ZygoteDied
 from egg_mcp.sandbox.compile_ahead import CompiledAhead
 from egg_mcp.sandbox.findings import Findings
 from egg_mcp.sandbox.launcher import Launcher
-from egg_mcp.sandbox.referee import Referee, ReferenceRaised, new_seed
+from egg_mcp.sandbox.referee import Referee, ReferenceRaised, is_own_doing, new_seed
 from egg_mcp.sandbox.shared_file import SharedFile
 from egg_mcp.sandbox.stopwatch import Stopwatch
 from egg_mcp.sandbox.trial_plan import PlannedTrial, judged, plan_trials, precision_class
@@ -112,8 +112,6 @@ class CandidateEvaluation:
                 update={"output_tail": worker.printed()}
             )
         except (WorkerTimedOut, WorkerDied, ProtocolError) as error:
-            if self._launcher.is_running and worker.is_running:
-                raise  # the referee failed, not the candidate
             return self._after_end(error).model_copy(update={"output_tail": worker.printed()})
         return self._found.after_trials().model_copy(update={"output_tail": worker.printed()})
 
@@ -127,6 +125,9 @@ class CandidateEvaluation:
         if not self._launcher.is_running:
             raise ZygoteDied("the zygote died, and every worker with it") from error
         if not self._referee.worker.is_running:
+            if is_own_doing(error):
+                said = f"The reference, which ran before, ended early: {error}."
+                return self._found.verdict(VerdictStatus.REFERENCE_FAILED, said)
             raise error
         return self._found.after_end_of_process(error)
 

@@ -6,6 +6,8 @@ import secrets
 import signal
 from typing import Any, Self
 
+from pydantic import ValidationError
+
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut
 from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.shared_file import SharedFile
@@ -34,6 +36,16 @@ _LOAD_ADVICE = {
 def new_seed() -> int:
     """A seed nobody can foresee."""
     return secrets.randbits(_SEED_BITS)
+
+
+def is_own_doing(error: Exception) -> bool:
+    """Whether the reference's own code ended its process, as far as that can be told.
+
+    A SIGKILL that this server did not send may have come from anybody.
+    """
+    if isinstance(error, WorkerDied):
+        return error.role == "referee" and error.exit_code not in (None, -signal.SIGKILL)
+    return isinstance(error, WorkerTimedOut | ProtocolError) and error.role == "referee"
 
 
 class ReferenceRaised(Exception):
@@ -144,7 +156,7 @@ class Referee:
                 name="reference",
                 weight_seed=self.weight_seed,
             )
-            self.forms = {name: loaded[name] for name in ("inputs", "init", "init_style")}
+            self.forms = {name: loaded.get(name) for name in ("inputs", "init", "init_style")}
             found = await self.ask(
                 "screen", seeds=[new_seed(), new_seed()], weight_seed2=new_seed()
             )
@@ -156,12 +168,15 @@ class Referee:
                 + (" (there is no GPU here)." if self._is_emulated else ".")
             )
         except (WorkerDied, ProtocolError) as error:
-            if isinstance(error, WorkerDied) and error.exit_code in (None, -signal.SIGKILL):
-                raise  # from outside, as far as can be told
+            if not is_own_doing(error):
+                raise
             return _failed(f"The reference ended its process: {error}.")
-        fields = {name: found[name] for name in Screening.model_fields if name in found}
-        fields["families"] = families_of(found.get("operators", {}))
-        return Screening.model_validate(fields)
+        try:
+            fields = {name: found[name] for name in Screening.model_fields if name in found}
+            fields["families"] = families_of(found.get("operators", {}))
+            return Screening.model_validate(fields)
+        except (ValidationError, TypeError, AttributeError):
+            return _failed("The reference's process gave an answer of its own making.")
 
     @property
     def _is_emulated(self) -> bool:

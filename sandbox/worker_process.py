@@ -123,7 +123,8 @@ class WorkerProcess:
         except TimeoutError:
             reason = Fault.STOPPED_ITSELF if is_stopped(self.pid) else self._waits_for
             await self.aclose()
-            raise WorkerTimedOut(phase, deadline_s, self.printed(), reason.value) from None
+            printed = self.printed()
+            raise WorkerTimedOut(phase, deadline_s, printed, reason.value, self.role) from None
         except (anyio.EndOfStream, ConnectionError):
             # Its own end, not our signal, is what the caller wants to hear of.
             with anyio.move_on_after(_LAST_MOMENT_S):
@@ -132,12 +133,12 @@ class WorkerProcess:
             await self.aclose()
             if left_us:
                 raise ProtocolError(
-                    f"{self.role} during {phase}: it closed its channel and went on"
+                    f"{self.role} during {phase}: it closed its channel and went on", self.role
                 ) from None
             raise self._death(phase) from None
         except frames.FrameError as error:
             await self.aclose()
-            raise ProtocolError(f"{self.role} during {phase}: {error}") from error
+            raise ProtocolError(f"{self.role} during {phase}: {error}", self.role) from error
         finally:
             # Cancelled in the middle: the reply will come to nobody, so the worker must go.
             if not answered:
@@ -148,7 +149,8 @@ class WorkerProcess:
         if isinstance(error, dict):
             raise UserCodeError(cast("dict[str, Any]", error), self.role)
         await self.aclose()
-        raise ProtocolError(f"{self.role} during {phase}: no reply, but {repr(reply)[:200]}")
+        text = f"{self.role} during {phase}: no reply, but {repr(reply)[:200]}"
+        raise ProtocolError(text, self.role)
 
     async def _reply(self) -> dict[str, Any]:
         """The answer, with an eye on the machine's memory while it is not there."""
@@ -240,4 +242,4 @@ class WorkerProcess:
         text = f"the process ended during {phase} ({how})"
         if self._reason is Fault.OUT_OF_HOST_MEMORY:
             text = f"the machine ran out of memory during {phase}, and the process was killed"
-        return WorkerDied(text, code, self.printed(), reason)
+        return WorkerDied(text, code, self.printed(), reason, self.role)

@@ -33,6 +33,7 @@ _FIRST_SLOT_UID = 61_184
 _SLOT_UIDS = 4_335
 """systemd's range for transient users: nobody's account (systemd.io/UIDS-GIDS)."""
 _FORK_S = 20.0
+_LAST_WORDS_S = 1.0
 _TOP_PARTS = 2
 """Of a folder right below the root: that is nobody's own."""
 
@@ -165,7 +166,9 @@ class Zygote:
                 await self._launched.channel.send({"op": "settings", "plan": plan})
                 ready = await self._launched.channel.receive()
         except (anyio.EndOfStream, ConnectionError, FrameError):
-            ready = {}
+            # What it printed last may still be on its way.
+            with anyio.move_on_after(_LAST_WORDS_S):
+                await self._launched.output.ended.wait()
         if ready.get("type") != "ready":
             said = ready.get("error", {}).get("message") or self._printed()
             raise WorkerUnavailable(

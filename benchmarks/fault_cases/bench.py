@@ -166,9 +166,9 @@ async def quiet(_: str) -> None:
     """Takes progress and drops it."""
 
 
-def _settings(folder: Path, device: Device, **more: object) -> Settings:
-    roomy = _ON_GPU if device == "cuda" else {}
-    values = {"state_dir": folder / "state", "workspace": folder, "device": device}
+def _settings(folder: Path, kind: Device, **more: object) -> Settings:
+    roomy = _ON_GPU if kind == "cuda" else {}
+    values = {"state_dir": folder / "state", "workspace": folder, "device": kind}
     return Settings.model_validate(
         {**values, "worker_python": Path(sys.executable), **_TIGHT, **roomy, **more}
     )

@@ -66,9 +66,7 @@ HANGS = (
     _case("lock-taken-twice", _HANG, candidate(forward=_LOCK)),
     _case("wait-for-a-child", _HANG, candidate(forward=_CHILD)),
     _case("hang-with-all-signals-blocked", _HANG, candidate(forward=_BLOCKED)),
-    _case(
-        "stops-itself", "timed_out/stopped_itself", candidate(forward=f"{_kill('SIGSTOP')}")
-    ),
+    _case("stops-itself", "timed_out/stopped_itself", candidate(forward=f"{_kill('SIGSTOP')}")),
 )
 
 ENDS = (
@@ -141,7 +139,9 @@ EXCEPTIONS = (
 
 PRINTING = (
     *(
-        _case(f"floods-{name}", "pass/-", candidate(forward=f"os.write({number}, b'x' * (1 << 25))"))
+        _case(
+            f"floods-{name}", "pass/-", candidate(forward=f"os.write({number}, b'x' * (1 << 25))")
+        )
         for number, name in ((1, "stdout"), (2, "stderr"))
     ),
     _case(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 import anyio
+import anyio.lowlevel
 
 from benchmarks.fault_cases.bench import Bench, aftermath, attempt, warm
 from benchmarks.fault_cases.case import Case, Outcome
@@ -89,7 +90,7 @@ async def _during_a_screening(bench: Bench, part: Part) -> Outcome:
 
     async def strike() -> None:
         while not bench.shared.guards() - idle:
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         Killer(bench.shared, part).strike()
 
     async with anyio.create_task_group() as group:

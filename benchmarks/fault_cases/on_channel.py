@@ -18,13 +18,21 @@ def _case(name: str, expected: str, forward: str) -> Case:
 
 CASES = (
     _case("garbage-on-the-channel", _BROKEN, "os.write(channel(), b'x' * 4096)"),
-    _case("half-a-frame-then-a-hang", "timed_out/hang_on_host", "os.write(channel(), b'EGG1')\nwhile True:\n    pass"),
+    _case(
+        "half-a-frame-then-a-hang",
+        "timed_out/hang_on_host",
+        "os.write(channel(), b'EGG1')\nwhile True:\n    pass",
+    ),
     _case(
         "frame-too-long",
         _BROKEN,
         "os.write(channel(), struct.pack('>4sI', b'EGG1', (1 << 32) - 1) + b'{')",
     ),
-    _case("frame-that-is-no-json", _BROKEN, "os.write(channel(), struct.pack('>4sI', b'EGG1', 2) + b'{{')"),
+    _case(
+        "frame-that-is-no-json",
+        _BROKEN,
+        "os.write(channel(), struct.pack('>4sI', b'EGG1', 2) + b'{{')",
+    ),
     _case(
         "json-too-deep",
         _BROKEN,
@@ -32,7 +40,9 @@ CASES = (
         "socket.socket(fileno=os.dup(channel())).sendall(struct.pack('>4sI', b'EGG1', len(deep)) + deep)",
     ),
     _case("false-ready", _BROKEN, f"os.write(channel(), {_READY})\ntime.sleep(1000)"),
-    _case("reply-that-is-none", _BROKEN, "os.write(channel(), frame({'hello': 1}))\ntime.sleep(1000)"),
+    _case(
+        "reply-that-is-none", _BROKEN, "os.write(channel(), frame({'hello': 1}))\ntime.sleep(1000)"
+    ),
     _case(
         "reply-with-an-odd-error",
         "crashed/raised",
@@ -45,9 +55,7 @@ CASES = (
         "one = channel()\nfor _ in range(5000):\n    os.write(one, frame({'type': 'note', 'at': 'x'}))",
     ),
     _case("channel-closed", "crashed/ended_itself", "os.close(channel())"),
-    _case(
-        "channel-closed-then-a-hang", _BROKEN, "os.close(channel())\nwhile True:\n    pass"
-    ),
+    _case("channel-closed-then-a-hang", _BROKEN, "os.close(channel())\nwhile True:\n    pass"),
     _case(
         "channel-shut-down-then-a-hang",
         _BROKEN,

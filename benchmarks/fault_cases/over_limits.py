@@ -60,7 +60,11 @@ async def _processor_time(bench: Bench) -> Outcome:
 
 CASES = (
     _case("heap-over-its-limit", _MEMORY, "bytearray(8 << 30)"),
-    _case("heap-in-small-pieces", _MEMORY, "kept = []\nwhile True:\n    kept.append(torch.empty(1 << 22))"),
+    _case(
+        "heap-in-small-pieces",
+        _MEMORY,
+        "kept = []\nwhile True:\n    kept.append(torch.empty(1 << 22))",
+    ),
     _case("torch-over-the-memory-limit", _MEMORY, "torch.ones(1 << 31)"),
     Case(
         "shared-pages-until-the-machine-runs-out",

@@ -97,7 +97,6 @@ class LocalExecutor:
         """Run the reference by itself; when it is sound, its process stays warm."""
         async with self._host.turn(report):
             await report("running the reference")
-            await self._drop(problem.problem_hash)
             _, screening = await self._fresh_referee(problem)
             self._host.is_suspect = screening.status == "reference_failed"
             return screening
@@ -167,7 +166,8 @@ class LocalExecutor:
             self._host.is_suspect = found.verdict.fault not in (None, Fault.RAISED)
             return found
         finally:
-            self._settle(referee)
+            with anyio.CancelScope(shield=True):
+                await self._settle(referee)
 
     @property
     def _group(self) -> anyio.abc.TaskGroup:
@@ -182,6 +182,7 @@ class LocalExecutor:
         return self._device_host
 
     async def _fresh_referee(self, problem: Problem) -> tuple[Referee, Screening]:
+        await self._drop(problem.problem_hash)
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
         launcher = await self._host.launcher()
@@ -199,12 +200,13 @@ class LocalExecutor:
         referee, _ = self._referees.get(problem_hash, (None, 0.0))
         return referee if referee is not None and referee.worker.is_running else None
 
-    def _settle(self, referee: Referee) -> None:
+    async def _settle(self, referee: Referee) -> None:
         problem_hash = referee.problem.problem_hash
         if referee.worker.is_running:
             self._referees[problem_hash] = (referee, time.monotonic())
         else:
             self._referees.pop(problem_hash, None)
+            await referee.aclose()
 
     async def _drop(self, problem_hash: str) -> None:
         referee, _ = self._referees.pop(problem_hash, (None, 0.0))
