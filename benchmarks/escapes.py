@@ -22,6 +22,7 @@ from egg_mcp.sandbox.machine_memory import available_bytes
 from egg_mcp.settings import SandboxMode, Settings
 
 _NOT_BARE = "not run bare"
+_KNOWN = {one.name: one.known for one in ATTACKS if one.known}
 _NAME_WIDTH, _WORD_WIDTH = 32, 13
 
 
@@ -38,7 +39,9 @@ class Shots:
         """Of one attack, for the table."""
         if name in self.skipped:
             return self.skipped[name]
-        return "SUCCEEDED" if self.results[name].succeeded else "stopped"
+        if not self.results[name].succeeded:
+            return "stopped"
+        return "known" if name in _KNOWN and self.mode != "off" else "SUCCEEDED"
 
     def proof(self, name: str) -> str:
         """What shows it, or what became of the candidate."""
@@ -49,8 +52,8 @@ class Shots:
 
     @property
     def succeeded(self) -> int:
-        """How many."""
-        return sum(one.succeeded for one in self.results.values())
+        """How many, those left out that no property promises to stop."""
+        return sum(self.word(name) == "SUCCEEDED" for name in self.results)
 
 
 def run(out: str) -> int:
@@ -117,7 +120,14 @@ def _table(boxed: Shots, bare: Shots) -> list[str]:
         inside = f"{boxed.mode}: {boxed.proof(name) or '-'}"
         lines.append(f"{name:<{_NAME_WIDTH}}{words}{attack.tried}. {inside} | {seen}")
     for shots in (bare, boxed):
-        lines.append(f"{shots.mode}: succeeded {shots.succeeded} of {len(shots.results)}; {shots.box}")
+        lines.append(
+            f"{shots.mode}: succeeded {shots.succeeded} of {len(shots.results)}; {shots.box}"
+        )
+        lines += [
+            f"  known, and promised by no property: {name}: {_KNOWN[name]}"
+            for name in shots.results
+            if shots.word(name) == "known"
+        ]
         skipped = sorted(set(shots.skipped.values()))
         lines += [
             f"  {why}: {', '.join(name for name, each in shots.skipped.items() if each == why)}"

@@ -147,7 +147,7 @@ async def _one(subject: Subject, name: str) -> tuple[str, str]:
         source, expected = _FAULTS[name]
         got, _ = await attempt(subject, source)
         return expected, got.replace("emulated_pass", "pass")
-    part = next(one for one in _KILLED if name.startswith(one))
+    part: Part = next(one for one in _KILLED if name.startswith(one))
     await warm(subject)
     killer = Killer(subject, part)
     got, _ = await attempt(subject, HONEST, killer, SUM)

@@ -15,6 +15,10 @@ _REPORT_S = 2.0
 """How long the zygote may take to report the exit code of a guard that has ended."""
 
 
+_CLEAR_S = 10.0
+"""How long the kernel may take to clear up after it; a GPU context takes a moment."""
+
+
 class ProcessHandle(Protocol):
     """A process and everything that it has started."""
 
@@ -70,10 +74,10 @@ class ForkedProcess:
 
     def __init__(self, pid: int, pidfd: int) -> None:
         self._pid = pid
-        self._pidfd = pidfd
+        self._pidfd: int | None = pidfd
         self._code: int | None = None
         self._reported = anyio.Event()
-        self._has_ended = False
+        self._cleared = anyio.Event()
 
     @property
     def pid(self) -> int:
@@ -83,15 +87,15 @@ class ForkedProcess:
     @property
     def has_ended(self) -> bool:
         """As `ProcessHandle`."""
-        if not self._has_ended:
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            self._has_ended = bool(poll.poll(0))
-        return self._has_ended
+        if self._pidfd is None:
+            return True
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def kill(self) -> None:
         """As `ProcessHandle`. The guard's end takes the whole box with it."""
-        if self._has_ended:
+        if self._pidfd is None or self.has_ended:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -99,20 +103,28 @@ class ForkedProcess:
         kill_group(self._pid)
 
     async def wait(self) -> int | None:
-        """As `ProcessHandle`."""
-        if not self._has_ended:
+        """As `ProcessHandle`. Lets the pidfd go."""
+        if self._pidfd is not None:
             await anyio.wait_readable(self._pidfd)
-            self._has_ended = True
+        if self._pidfd is not None:
             kill_group(self._pid)
             os.close(self._pidfd)
+            self._pidfd = None
         with anyio.move_on_after(_REPORT_S):
             await self._reported.wait()
+        with anyio.move_on_after(_CLEAR_S):
+            await self._cleared.wait()
         return self._code
 
     def report(self, code: int | None) -> None:
         """The zygote has said how it ended, or will never say."""
-        self._code = code
+        if not self._reported.is_set():
+            self._code = code
         self._reported.set()
+
+    def clear(self) -> None:
+        """The zygote has said that nothing is left of what it had started."""
+        self._cleared.set()
 
 
 def kill_group(group: int) -> None:

@@ -11,6 +11,7 @@ import anyio
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, WorkerUnavailable
 from egg_mcp.sandbox import frames, live_groups, machine_memory
+from egg_mcp.sandbox.gpu_load import gpu_is_busy
 from egg_mcp.sandbox.launcher import Launched, Launcher, Role
 from egg_mcp.sandbox.output_tail import OutputTail
 from egg_mcp.sandbox.process_tree import is_stopped
@@ -121,7 +122,7 @@ class WorkerProcess:
                 reply = await self._reply()
             answered = True
         except TimeoutError:
-            reason = Fault.STOPPED_ITSELF if is_stopped(self.pid) else self._waits_for
+            reason = await self._why_it_hangs()
             await self.aclose()
             printed = self.printed()
             raise WorkerTimedOut(phase, deadline_s, printed, reason.value, self.role) from None
@@ -168,6 +169,15 @@ class WorkerProcess:
             at_device = message.get("at") == "device"
             self._waits_for = Fault.HANG_ON_DEVICE if at_device else Fault.HANG_ON_HOST
         raise frames.FrameError(f"over {_MOST_NOTES} notes before an answer")
+
+    async def _why_it_hangs(self) -> Fault:
+        """As far as it shows: a launch may wait for a kernel that does not end, too."""
+        if is_stopped(self.pid):
+            return Fault.STOPPED_ITSELF
+        on_gpu = self.device is not None and self.device.kind == "cuda"
+        if on_gpu and await gpu_is_busy(self.device.uuid if self.device else None):
+            return Fault.HANG_ON_DEVICE
+        return self._waits_for
 
     def _leaves_too_little_memory(self) -> bool:
         available = machine_memory.available_bytes()

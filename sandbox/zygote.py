@@ -190,15 +190,22 @@ class Zygote:
         try:
             while True:
                 self._take(await self._launched.channel.receive())
-        except (anyio.EndOfStream, OSError, FrameError, anyio.ClosedResourceError):
+        except (anyio.EndOfStream, anyio.ClosedResourceError, OSError, FrameError):
+            await self.aclose()
+        except (KeyError, ValueError, TypeError):
+            # No event of ours: whatever sent it is not to be trusted any more.
             await self.aclose()
 
     def _take(self, event: dict[str, Any]) -> None:
         number = int(event["id"])
         if event["type"] == "ended":
+            if number in self._forks:
+                self._forks[number].report(int(event["code"]))
+            return
+        if event["type"] == "cleared":
             fork = self._forks.pop(number, None)
             if fork is not None:
-                fork.report(int(event["code"]))
+                fork.clear()
             return
         descriptors = self._launched.channel.take_descriptors()
         waiting = self._answers.get(number)
@@ -221,6 +228,7 @@ class Zygote:
             answered.set()
         for fork in self._forks.values():
             fork.report(None)
+            fork.clear()
         self._forks.clear()
 
     def _printed(self) -> str:

@@ -89,7 +89,7 @@ CASES = (
     _case(
         "too-much-shared-memory",
         "build_failed/raised",
-        "too_much_shared[(1,)](torch.zeros(512, 512, device='cuda'), SIZE=512)",
+        "too_much_shared[(1,)](torch.zeros(256, 256, device='cuda'), SIZE=256)",
     ),
     _case("hang-with-a-context", "timed_out/hang_on_host", "while True:\n    pass"),
     _case("reads-address-0-with-a-context", "crashed/ended_by_signal", "ctypes.string_at(0)"),

@@ -4,9 +4,11 @@
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -62,10 +64,15 @@ class LaunchCounter:
         self.running = 0
         self._left: int | None = None
 
-    def restart(self, most: int | None = None) -> None:
-        """Count from zero; past `most` launches every further one raises."""
+    @contextlib.contextmanager
+    def at_most(self, most: int | None) -> Generator[None]:
+        """Count from zero; inside, past `most` launches, every further one raises."""
         self.counts.clear()
         self._left = most
+        try:
+            yield
+        finally:
+            self._left = None
 
     def install(self) -> None:
         """Wrap Triton's two ways to launch. Before user code: it may keep what it finds."""

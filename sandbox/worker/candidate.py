@@ -125,10 +125,11 @@ class Candidate:
             inputs = swapped(self._previous, inputs)
         self._previous = inputs
         counter = OperatorCounter(self._launches) if request.get("audit") else None
-        self._launches.restart(request.get("max_launches"))
         given = all_tensors(inputs)
         model = self._built
-        with self._user("forward"), torch.no_grad(), counter or contextlib.nullcontext():
+        limit = self._launches.at_most(request.get("max_launches"))
+        auditing = counter or contextlib.nullcontext()
+        with self._user("forward"), torch.no_grad(), limit, auditing:
             started = time.perf_counter()
             outputs = model(*inputs)
             self.device.finish()

@@ -5,7 +5,8 @@ One thread, no operation, no CUDA: a fork after any of them hangs or finds a dea
 
 Requests from the server: one `settings` first, then any number of `fork`s, each with two
 descriptors: the worker's channel and where it prints. Events to the server: `ready` once,
-`forked` with the guard's pidfd, `ended` with its exit code, `refused`.
+`forked` with the guard's pidfd, `ended` with its exit code, `cleared` when nothing is left of what it
+has started, `refused`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import random
 import select
+import signal
 import socket
 import tempfile
 import warnings
@@ -24,6 +26,7 @@ from typing import Any, NoReturn
 
 from egg_mcp.sandbox.worker import engine, main
 from egg_mcp.sandbox.worker.channel import Channel
+from egg_mcp.sandbox.worker.isolation import privileges
 from egg_mcp.sandbox.worker.isolation.box import run_boxed
 from egg_mcp.sandbox.worker.isolation.plan import BoxPlan
 from egg_mcp.sandbox.worker.isolation.probe import probe
@@ -58,6 +61,8 @@ class Zygote:
         self._control = control
         self._descriptor = descriptor
         self._guards: dict[int, tuple[int, int]] = {}
+        self._own: tuple[int, ...] = ()
+        self._ended: list[int] = []
         # The probe first, while this process is small and forks fast.
         nodes = nvidia_nodes() if wanted != "emulated" else []
         self._plan = _plan(settings, nodes)
@@ -90,9 +95,18 @@ class Zygote:
 
     def run(self) -> NoReturn:
         """Serve requests and deaths until the server is gone."""
+        # What a killed guard leaves behind comes to this process, and each death wakes it.
+        privileges.adopt_orphans()
+        death, woken = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(death, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _wake_only)
+        self._own = (death, woken)
         while True:
-            watched = [self._descriptor, *(pidfd for pidfd, _ in self._guards.values())]
-            readable, _, _ = select.select(watched, [], [])
+            readable, _, _ = select.select([self._descriptor, death], [], [])
+            if death in readable:
+                os.read(death, 4096)
             if self._descriptor in readable:
                 received = self._control.receive()
                 if received is None:
@@ -117,8 +131,9 @@ class Zygote:
         """In the fork: turn into the guard of a worker."""
         try:
             os.close(self._descriptor)
-            for pidfd, _ in self._guards.values():
-                os.close(pidfd)
+            signal.set_wakeup_fd(-1)
+            for one in (*self._own, *(pidfd for pidfd, _ in self._guards.values())):
+                os.close(one)
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.close(output)
@@ -129,12 +144,12 @@ class Zygote:
             os._exit(EXIT_FAILED)
 
     def _reap(self) -> None:
-        """Report what ended; kill what lost its guard and came to us."""
+        """Report what ended; kill what has lost its guard and come to us."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
                 break
             if pid in self._guards:
@@ -142,13 +157,26 @@ class Zygote:
                 os.close(pidfd)
                 code = os.waitstatus_to_exitcode(status)
                 self._control.send({"type": "ended", "id": number, "code": code})
-        self._kill_orphans()
+                self._ended.append(number)
+        # Each of their deaths wakes us again, until nothing is left of them.
+        orphans = [pid for pid in _children() if pid not in self._guards]
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+        if not orphans:
+            for number in self._ended:
+                self._control.send({"type": "cleared", "id": number})
+            self._ended.clear()
 
-    def _kill_orphans(self) -> None:
-        for task in Path("/proc/self/task").iterdir():
-            for pid in map(int, (task / "children").read_text(encoding="ascii").split()):
-                if pid not in self._guards:
-                    os.kill(pid, 9)
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        found += map(int, (task / "children").read_text(encoding="utf-8").split())
+    return found
+
+
+def _wake_only(_number: int, _frame: object) -> None:
+    """A signal without a handler wakes nobody."""
 
 
 def _work(

@@ -122,6 +122,8 @@ def _judged_by_arguments() -> Steps:
     steps = _on("clone", load_argument(0), *if_any_bit(namespaces.ALL, not_permitted))
     # Another process's limits: a way to starve the server where the user is the same.
     steps += _on("prlimit64", load_argument(0), *unless_equal(0, not_permitted))
+    # By user or group it reaches processes outside of the box.
+    steps += _on("setpriority", load_argument(0), *unless_equal(0, not_permitted))
     steps += _on("personality", load_argument(0), *unless_one_of(_PERSONALITIES, not_permitted))
     requests = [step for each in _TERMINAL_REQUESTS for step in if_equal(each, not_permitted)]
     steps += _on("ioctl", load_argument(1), *requests)

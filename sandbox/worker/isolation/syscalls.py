@@ -120,6 +120,7 @@ NUMBERS: dict[str, tuple[int, int]] = {
     "fchmodat2": (452, 452),
     "personality": (135, 92),
     "prlimit64": (302, 261),
+    "setpriority": (141, 140),
     "seccomp": (317, 277),
     "prctl": (157, 167),
     "capget": (125, 90),
