@@ -26,8 +26,6 @@ from egg_mcp.vocabulary.verdict import ContenderTime, Rigor, Timing, Trial
 ROUNDS = {Rigor.QUICK: 7, Rigor.FINAL: 15}
 WARM_UP_MS = 300.0
 """GPU work before the first sample: shorter warm-ups read up to 30 % off (triton#2306)."""
-WARM_CODE_MS = 100.0
-"""What each contender runs for by itself once the clock is up."""
 BLOCK_MS = {Rigor.QUICK: 10.0, Rigor.FINAL: 20.0}
 HOST_MS = 0.06
 """What a candidate's calls may cost the host above one and a half times what eager's cost it."""
@@ -95,12 +93,8 @@ class Stopwatch:
         """
         output_bytes = await self._prepare()
         await report("timing: warming up")
-        # The GPU's clock is up after the first; the second has its own code to warm.
-        for worker, least_ms in (
-            (self._referee.worker, WARM_UP_MS),
-            (self._candidate, WARM_CODE_MS),
-        ):
-            await self._ask(worker, "warm", min_ms=least_ms, max_s=30.0)
+        for worker in (self._referee.worker, self._candidate):
+            await self._ask(worker, "warm", min_ms=WARM_UP_MS, max_s=30.0)
         calls = await self._calls_per_block()
         rounds = ROUNDS[self._rigor]
         checked = secrets.randbelow(rounds)

@@ -41,9 +41,9 @@ _TIGHT: dict[str, object] = {
 }
 """Limits that no honest candidate here comes near and that every fault meets soon."""
 _ON_GPU: dict[str, object] = {
-    "build_deadline_s": 30.0,
-    "first_call_deadline_s": 30.0,
-    "trial_deadline_s": 10.0,
+    "build_deadline_s": 15.0,
+    "first_call_deadline_s": 12.0,
+    "trial_deadline_s": 6.0,
     "referee_deadline_s": 30.0,
     "max_host_memory_bytes": None,
     "max_processes": 1_024,

@@ -35,8 +35,7 @@ NOT_DEFENDED = (
     "side channels over the GPU, the caches and the timing of the machine",
     "faults of the Linux kernel in the system calls that CUDA needs",
     "memory in shared mappings, memfd and on the GPU: only a watch from outside bounds it",
-    "the order in which the kernel ends processes when memory runs out: without CAP_SYS_RESOURCE a "
-    "process in a box may lower its oom_score_adj again",
+    "which process the kernel ends first without memory: oom_score_adj may be lowered again",
     "unix sockets with a path below a read-only path: they can be connected to",
 )
 
