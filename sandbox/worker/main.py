@@ -13,6 +13,7 @@ from egg_mcp.sandbox.worker.channel import Channel
 from egg_mcp.sandbox.worker.op_error import OpError, from_exception
 
 EXIT_FAILED = 3
+TAKE_DESCRIPTORS = ("open_files", "open_memory")
 
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -47,7 +48,10 @@ def run(role: str, channel: Channel, emulated: bool) -> None:
             os._exit(0)
         reply = answer(worker, *received)
         flush()
-        channel.send(reply)
+        handed_over = reply.pop("descriptors", ())
+        channel.send(reply, handed_over)
+        for descriptor in handed_over:
+            os.close(descriptor)
 
 
 def note(channel: Channel, place: str) -> None:
@@ -65,8 +69,8 @@ def answer(worker: Any, request: dict[str, Any], descriptors: list[int]) -> dict
     """The reply to one request; whatever happens, a reply."""
     name = str(request.get("op"))
     try:
-        if name == "open_files":
-            worker.files.open(descriptors)
+        if name in TAKE_DESCRIPTORS:
+            worker.files.take(name, request, descriptors)
             return {"ok": True}
         for descriptor in descriptors:
             os.close(descriptor)
