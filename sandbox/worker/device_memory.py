@@ -97,17 +97,32 @@ def make(size_bytes: int) -> tuple[DeviceMemory, int]:
     Raises:
         OpError: `no_segment`: it cannot be had here.
     """
-    torch.cuda.init()
+    _start_device()
     segment, descriptor = Driver().create(size_bytes)
     try:
-        memory = _in_torch(segment)
-        # This process's own freed memory may have come back with its contents.
-        memory.wipe()
-        torch.cuda.synchronize()
-    except (OpError, RuntimeError):
+        return _wiped(_in_torch(segment)), descriptor
+    except OpError:
         os.close(descriptor)
         raise
-    return memory, descriptor
+
+
+def _start_device() -> None:
+    """Have a context: the driver's calls need one."""
+    try:
+        torch.cuda.synchronize()
+    except (RuntimeError, AssertionError) as error:
+        raise OpError("no_segment", str(error)) from None
+
+
+def _wiped(memory: DeviceMemory) -> DeviceMemory:
+    """The same, poisoned: this process's own freed memory may have come back with its contents."""
+    try:
+        memory.wipe()
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        memory.close()
+        raise OpError("no_segment", str(error)) from None
+    return memory
 
 
 def adopt(descriptor: int, size_bytes: int) -> DeviceMemory:
@@ -116,5 +131,5 @@ def adopt(descriptor: int, size_bytes: int) -> DeviceMemory:
     Raises:
         OpError: `no_segment`: it cannot be had here.
     """
-    torch.cuda.init()
+    _start_device()
     return _in_torch(Driver().adopt(descriptor, size_bytes))

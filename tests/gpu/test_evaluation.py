@@ -112,6 +112,7 @@ def test_a_candidate_gets_the_verdict_it_deserves_on_a_gpu(
     if verdict.status.value == "pass":
         assert verdict.timing is not None
         assert verdict.trials[-1].kind == "timed"
+        assert verdict.transfer == "device"
 
 
 def test_time_is_trusted_and_its_samples_are_kept(evaluations: dict[Case, Evaluation]) -> None:
