@@ -81,6 +81,7 @@ class Candidate:
         for name, leaf in leaves(init, "init_inputs"):
             if isinstance(leaf, Other):
                 raise OpError("bad_init", f"{name} is a {leaf.type_name}, which cannot travel")
+        self.device.synchronize()
         self.device.limit_memory(request.get("memory_share"))
         source = request["source"]
         with user_code("import", self.user_file, kind="syntax"):
@@ -123,6 +124,8 @@ class Candidate:
         inputs = tensors.decode(request["inputs"], self.files.inbox, self.device.torch)
         if request.get("swap") and self._previous is not None:
             inputs = swapped(self._previous, inputs)
+        # A forward may run on a stream of its own: what it is given is there already.
+        self.device.synchronize()
         self._previous = inputs
         counter = OperatorCounter(self._launches) if request.get("audit") else None
         given = all_tensors(inputs)

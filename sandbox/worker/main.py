@@ -48,10 +48,18 @@ def run(role: str, channel: Channel, emulated: bool) -> None:
             os._exit(0)
         reply = answer(worker, *received)
         flush()
-        handed_over = reply.pop("descriptors", ())
-        channel.send(reply, handed_over)
-        for descriptor in handed_over:
-            os.close(descriptor)
+        respond(channel, reply)
+
+
+def respond(channel: Channel, reply: dict[str, Any]) -> None:
+    """Send a reply; the `descriptors` in it go along, and are closed here."""
+    descriptors = reply.pop("descriptors", None)
+    if descriptors is None:
+        channel.send(reply)
+        return
+    channel.send(reply, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def note(channel: Channel, place: str) -> None:
