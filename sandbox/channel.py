@@ -61,14 +61,18 @@ class Channel:
         return frames.decode(body)
 
     def take_descriptors(self) -> list[int]:
-        """Descriptors that came with the last message; the caller owns them."""
+        """Descriptors that came with the last message, eight at most; the caller owns them."""
         taken, self._received = self._received, []
         return taken
 
-    def close(self) -> None:
-        """Close the socket and what came through it."""
+    def drop_descriptors(self) -> None:
+        """Close those that came and were not taken."""
         for descriptor in self.take_descriptors():
             os.close(descriptor)
+
+    def close(self) -> None:
+        """Close the socket and what came through it."""
+        self.drop_descriptors()
         self.sock.close()
 
     async def _fill(self, count: int) -> None:
@@ -88,5 +92,10 @@ class Channel:
         if not self.takes_descriptors:
             return self.sock.recv(most)
         part, descriptors, _, _ = socket.recv_fds(self.sock, most, _MOST_DESCRIPTORS)
-        self._received += descriptors
+        for descriptor in descriptors:
+            if len(self._received) < _MOST_DESCRIPTORS:
+                os.set_inheritable(descriptor, False)
+                self._received.append(descriptor)
+            else:
+                os.close(descriptor)
         return part

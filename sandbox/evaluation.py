@@ -12,6 +12,7 @@ import anyio
 
 from egg_mcp.errors import ProtocolError, WorkerDied, WorkerTimedOut, ZygoteDied
 from egg_mcp.sandbox.compile_ahead import CompiledAhead
+from egg_mcp.sandbox.device_mailboxes import drop_memory, share_memory
 from egg_mcp.sandbox.findings import Findings
 from egg_mcp.sandbox.launcher import Launcher
 from egg_mcp.sandbox.referee import Referee, ReferenceRaised, is_own_doing, new_seed
@@ -81,12 +82,16 @@ class CandidateEvaluation:
             if compiled is not None:
                 async with self._phase("adopt"):
                     await self._adopt(worker, compiled)
+            async with self._phase("start"):
+                shared = await share_memory(self._referee, worker, self._settings)
+            self._found.transfer = "device" if shared else "host"
             verdict = await self._judge(worker, source)
             asm = await self._asm(worker) if verdict.status is VerdictStatus.PASS else {}
             return Evaluation(verdict, worker.output.text(), asm)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
+                await drop_memory(self._referee)
 
     async def _adopt(self, worker: WorkerProcess, compiled: CompiledAhead) -> None:
         with SharedFile("unused") as unused:
@@ -136,6 +141,7 @@ class CandidateEvaluation:
     ) -> Verdict:
         """The reference's failure; or the candidate's, if it held the memory that was lacking."""
         await worker.aclose()
+        await drop_memory(self._referee)
         if error.lacks_memory and await self._reference_runs():
             return self._found.without_room(str(error))
         return self._found.verdict(VerdictStatus.REFERENCE_FAILED, str(error))

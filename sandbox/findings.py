@@ -66,6 +66,7 @@ class Findings:
     timing: Timing | None = None
     has_own_weights: bool = False
     """Whether the reference's weights could not be copied into the candidate."""
+    transfer: Literal["device", "host"] = "host"
     phase: str = "start"
 
     @property
@@ -150,6 +151,7 @@ class Findings:
             timing=self.timing,
             timing_reason=reason,
             phases_ms=self.phases_ms,
+            transfer=self.transfer,
             device=self.device,
         )
 

@@ -4,8 +4,8 @@ A frame is 4 bytes magic `EGG1`, 4 bytes big-endian length, then that many bytes
 object. File descriptors may ride on a frame (SCM_RIGHTS). Never pickle: the worker's side may be
 hostile, so whatever it sends must stay data.
 
-Tensor bytes do not travel in frames. They lie in shared-memory files that the parent makes;
-a frame says where (`offset`, `nbytes`).
+Tensor bytes do not travel in frames. They lie in shared-memory files that the parent makes, or
+(`"in": "memory"`) in device memory that the referee makes; a frame says where (`offset`, `nbytes`).
 
 Values travel as trees:
 

@@ -57,6 +57,8 @@ class WorkerProcess:
         self.device: DeviceFacts | None = None
         self._process = launched.process
         self._channel = launched.channel
+        # A candidate's never get as far as this process.
+        self._channel.takes_descriptors = role == "referee"
         self._output = launched.output
         self._folder = launched.folder
         self._closed = False
@@ -116,6 +118,7 @@ class WorkerProcess:
         if fds:
             request["fds"] = len(fds)
         answered = False
+        self._channel.drop_descriptors()
         try:
             with anyio.fail_after(deadline_s):
                 await self._channel.send(request, fds)
@@ -152,6 +155,13 @@ class WorkerProcess:
         await self.aclose()
         text = f"{self.role} during {phase}: no reply, but {repr(reply)[:200]}"
         raise ProtocolError(text, self.role)
+
+    def take_descriptors(self) -> list[int]:
+        """Descriptors that came with the last reply, whatever it says of them.
+
+        The caller must close them. None from a candidate: only a referee may send any.
+        """
+        return self._channel.take_descriptors()
 
     async def _reply(self) -> dict[str, Any]:
         """The answer, with an eye on the machine's memory while it is not there."""

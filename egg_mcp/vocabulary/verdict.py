@@ -159,6 +159,8 @@ class Verdict(Record):
     """Why `timing` is None."""
     phases_ms: dict[str, float] = Field(default_factory=dict[str, float])
     """Where the evaluation's time went, by the server's clock."""
+    transfer: Literal["device", "host"] = "host"
+    """How tensors went between reference and candidate: device memory that both map, or files."""
     device: DeviceFacts | None = None
     """What it ran on."""
     output_tail: str = ""

@@ -15,9 +15,9 @@ import torch
 from egg_mcp.sandbox.worker import assembly, compiler, cuda_stand_in, tensors
 from egg_mcp.sandbox.worker.audit import CompileCounter, LaunchCounter, OperatorCounter
 from egg_mcp.sandbox.worker.device import Device
+from egg_mcp.sandbox.worker.mailbox import Mailboxes
 from egg_mcp.sandbox.worker.op_error import OpError, user_code
 from egg_mcp.sandbox.worker.seeds import seed_all
-from egg_mcp.sandbox.worker.shared_file import SharedFiles
 from egg_mcp.sandbox.worker.tensors import Other
 from egg_mcp.sandbox.worker.timing import Rotation, block_of
 from egg_mcp.sandbox.worker.trial import shares_storage
@@ -35,7 +35,7 @@ class Candidate:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.files = SharedFiles(grows_inbox=False)
+        self.files = Mailboxes(grows_inbox=False)
         # Absolute and of a real file: Triton reads a kernel's source from it.
         self.user_file = str(Path("candidate.py").absolute())
         self._model: Any = None
@@ -81,6 +81,7 @@ class Candidate:
         for name, leaf in leaves(init, "init_inputs"):
             if isinstance(leaf, Other):
                 raise OpError("bad_init", f"{name} is a {leaf.type_name}, which cannot travel")
+        self.device.synchronize()
         self.device.limit_memory(request.get("memory_share"))
         source = request["source"]
         with user_code("import", self.user_file, kind="syntax"):
@@ -123,6 +124,8 @@ class Candidate:
         inputs = tensors.decode(request["inputs"], self.files.inbox, self.device.torch)
         if request.get("swap") and self._previous is not None:
             inputs = swapped(self._previous, inputs)
+        # A forward may run on a stream of its own: what it is given is there already.
+        self.device.synchronize()
         self._previous = inputs
         counter = OperatorCounter(self._launches) if request.get("audit") else None
         given = all_tensors(inputs)
@@ -147,8 +150,11 @@ class Candidate:
 
     def _deliver(self, outputs: Any, inputs: Any, offset: int) -> Message:
         outbox = self.files.outbox
+        outbox.rewind()
         tree, end = tensors.encode(outputs, outbox, offset, parameters=False)
         after, end = tensors.encode(inputs, outbox, end)
+        # The referee reads device memory as it is, on a stream of its own.
+        self.device.synchronize()
         return {"outputs": tree, "inputs_after": after, "end": end}
 
     def time_prepare(self, request: Message) -> Message:
@@ -157,6 +163,8 @@ class Candidate:
         self._rotation.replace([])
         inbox, place = self.files.inbox, self.device.torch
         self._rotation.replace([tensors.decode(tree, inbox, place) for tree in request["sets"]])
+        # The inbox is the referee's again once this is answered.
+        self.device.synchronize()
         return {}
 
     def time_block(self, request: Message) -> Message:
@@ -166,10 +174,12 @@ class Candidate:
             timed = self._rotation.time(lambda inputs: model(*inputs), block_of(request))
         tree: Message | None = None
         if request.get("keep") is not None:
+            outbox = self.files.outbox
+            outbox.rewind()
             with user_code("outputs", self.user_file):
-                tree, _ = tensors.encode(
-                    timed.kept, self.files.outbox, request["out_offset"], parameters=False
-                )
+                offset = request["out_offset"]
+                tree, _ = tensors.encode(timed.kept, outbox, offset, parameters=False)
+                self.device.synchronize()
         return {"ms": timed.calls_ms, "drained_ms": timed.drained_ms, "kept": tree}
 
     def warm(self, request: Message) -> Message:

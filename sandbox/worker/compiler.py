@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from egg_mcp.sandbox.worker import tensors
 from egg_mcp.sandbox.worker.device import Device
-from egg_mcp.sandbox.worker.shared_file import SharedFiles
+from egg_mcp.sandbox.worker.mailbox import Mailboxes
 from egg_mcp.sandbox.worker.tensors import Other, Unwritten
 from egg_mcp.sandbox.worker.user_module import execute, require
 from egg_mcp.sandbox.worker.values import map_leaves
@@ -36,7 +36,7 @@ class Compiler:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.files = SharedFiles(grows_inbox=False)
+        self.files = Mailboxes(grows_inbox=False)
         self.user_file = str(Path("candidate.py").absolute())
         self.operations = {"compile": self.compile}
 
@@ -81,21 +81,21 @@ class Compiler:
             if not path.is_file():
                 continue
             content = path.read_bytes()
-            if not self.files.outbox.reserve(end + len(content)):
+            if not self.files.outbox.file.reserve(end + len(content)):
                 break
-            self.files.outbox.write(end, memoryview(content))
+            self.files.outbox.file.write(end, memoryview(content))
             name = str(path.relative_to(folder))
             cache.append({"path": name, "offset": end, "nbytes": len(content)})
             end += len(content)
         return cache
 
 
-def adopt(cache: list[Message], files: SharedFiles) -> None:
+def adopt(cache: list[Message], files: Mailboxes) -> None:
     """In the candidate's own worker: put what the compiler delivered into Triton's cache."""
     folder = Path(os.environ["TRITON_CACHE_DIR"])
     for entry in cache:
         content = bytearray(entry["nbytes"])
-        files.inbox.read(entry["offset"], memoryview(content))
+        files.inbox.file.read(entry["offset"], memoryview(content))
         target = folder / entry["path"]
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

@@ -13,6 +13,7 @@ from egg_mcp.sandbox.worker.channel import Channel
 from egg_mcp.sandbox.worker.op_error import OpError, from_exception
 
 EXIT_FAILED = 3
+TAKE_DESCRIPTORS = ("open_files", "open_memory")
 
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -47,7 +48,18 @@ def run(role: str, channel: Channel, emulated: bool) -> None:
             os._exit(0)
         reply = answer(worker, *received)
         flush()
+        respond(channel, reply)
+
+
+def respond(channel: Channel, reply: dict[str, Any]) -> None:
+    """Send a reply; the `descriptors` in it go along, and are closed here."""
+    descriptors = reply.pop("descriptors", None)
+    if descriptors is None:
         channel.send(reply)
+        return
+    channel.send(reply, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def note(channel: Channel, place: str) -> None:
@@ -65,8 +77,8 @@ def answer(worker: Any, request: dict[str, Any], descriptors: list[int]) -> dict
     """The reply to one request; whatever happens, a reply."""
     name = str(request.get("op"))
     try:
-        if name == "open_files":
-            worker.files.open(descriptors)
+        if name in TAKE_DESCRIPTORS:
+            worker.files.take(name, request, descriptors)
             return {"ok": True}
         for descriptor in descriptors:
             os.close(descriptor)

@@ -9,14 +9,20 @@ from typing import Any
 from egg_mcp.sandbox.worker import tensors, trial
 from egg_mcp.sandbox.worker.audit import CompileCounter
 from egg_mcp.sandbox.worker.device import Device
+from egg_mcp.sandbox.worker.mailbox import Mailbox, Mailboxes
 from egg_mcp.sandbox.worker.op_error import OpError, user_code
 from egg_mcp.sandbox.worker.reference import Reference
 from egg_mcp.sandbox.worker.screening import Screening, elements
-from egg_mcp.sandbox.worker.shared_file import NoRoom, SharedFiles
+from egg_mcp.sandbox.worker.shared_file import NoRoom
 from egg_mcp.sandbox.worker.timing import Rotation, block_of
 from egg_mcp.sandbox.worker.trial import Trial
 from egg_mcp.sandbox.worker.values import is_real_float, size_bytes
 from egg_mcp.sandbox.worker.values import tensors as all_tensors
+
+MEMORY_SHARE = 1 / 8
+"""Of the free device memory, what mailboxes may take: the candidate needs the rest."""
+MEMORY_SLACK_BYTES = 1 << 20
+"""For what alignment takes between tensors."""
 
 Message = dict[str, Any]
 
@@ -44,9 +50,10 @@ class Referee:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.files = SharedFiles(grows_inbox=True)
+        self.files = Mailboxes(grows_inbox=True)
         self._loaded: Loaded | None = None
         self._trials: dict[int, Trial] = {}
+        self._input_bytes = 0
         self._output_bytes: int | None = None
         compiles = CompileCounter()
         compiles.install()
@@ -62,6 +69,8 @@ class Referee:
             "time_block": self.time_block,
             "time_facts": self.time_facts,
             "warm": self.warm,
+            "make_memory": self.make_memory,
+            "drop_memory": self.drop_memory,
         }
 
     @property
@@ -84,10 +93,12 @@ class Referee:
         loaded = Loaded(reference, request["weight_seed"])
         inputs = reference.inputs(request["weight_seed"])
         self._loaded = loaded
+        self._input_bytes, self._output_bytes = size_bytes(inputs), None
         forms = {"inputs": inputs, "init": loaded.init}
+        nowhere = Mailbox(NoRoom())
         return {
             "parameter_count": elements(loaded.model),
-            **{name: tensors.encode(value, NoRoom(), 0)[0] for name, value in forms.items()},
+            **{name: tensors.encode(value, nowhere, 0)[0] for name, value in forms.items()},
             "init_style": loaded.init_style,
         }
 
@@ -96,6 +107,8 @@ class Referee:
         loaded = self._current
         screening = Screening(loaded.reference, loaded.model)
         report = screening.report(request["seeds"], request["weight_seed2"])
+        if report["outputs"]:
+            self._output_bytes = sum(one.get("size_bytes", 0) for one in report["outputs"])
         loaded.rebuild()
         loaded.reference.release()
         return report
@@ -104,8 +117,10 @@ class Referee:
         """Write what ModelNew is constructed with, and the weights, from the inbox's start."""
         loaded = self._current
         loaded.rebuild()
-        init, end = tensors.encode(loaded.init, self.files.inbox, 0)
-        state, end = tensors.encode(dict(loaded.model.state_dict()), self.files.inbox, end)
+        inbox = self._fresh_inbox()
+        init, end = tensors.encode(loaded.init, inbox, 0)
+        state, end = tensors.encode(dict(loaded.model.state_dict()), inbox, end)
+        self.device.synchronize()
         return {"init": init, "state": state, "end": end, "init_style": loaded.init_style}
 
     def prepare(self, request: Message) -> Message:
@@ -128,7 +143,8 @@ class Referee:
         if made is not None and skipped is None:
             self._trials[request["trial"]] = made
             self._output_bytes = made.output_bytes
-        tree, end = tensors.encode(varied, self.files.inbox, request["offset"])
+        tree, end = tensors.encode(varied, self._fresh_inbox(), request["offset"])
+        self.device.synchronize()
         return {
             "inputs": tree,
             "end": end,
@@ -141,16 +157,22 @@ class Referee:
         }
 
     def judge(self, request: Message) -> Message:
-        """Hold a candidate's outputs to a trial's expected ones."""
+        """Hold a candidate's outputs, copied once, to a trial's expected ones."""
         held = self._trials.get(request["trial"])
         if held is None:
             raise OpError("bad_request", f"no trial {request['trial']!r}")
         outbox, place = self.files.outbox, self.device.torch
-        outputs = tensors.decode(request["outputs"], outbox, place)
         # A timed call's inputs do not come back.
         after: Any = held.inputs
-        if request.get("inputs_after") is not None:
-            after = tensors.decode(request["inputs_after"], outbox, place)
+        try:
+            outputs = tensors.decode(request["outputs"], outbox, place)
+            if request.get("inputs_after") is not None:
+                after = tensors.decode(request["inputs_after"], outbox, place)
+        finally:
+            # What is not written anew is no answer to the next trial.
+            if outbox.memory is not None:
+                outbox.memory.wipe()
+                self.device.synchronize()
         return held.judge(outputs, after)
 
     def forget(self, request: Message) -> Message:
@@ -165,9 +187,11 @@ class Referee:
         self._rotation.replace([])
         sets = [self._current.reference.inputs(seed) for seed in request["seeds"]]
         trees: list[Message] = []
+        inbox = self._fresh_inbox()
         for inputs in sets:
-            tree, end = tensors.encode(inputs, self.files.inbox, end)
+            tree, end = tensors.encode(inputs, inbox, end)
             trees.append(tree)
+        self.device.synchronize()
         self._rotation.replace(sets)
         return {"sets": trees, "end": end}
 
@@ -197,6 +221,40 @@ class Referee:
             "input_bytes": size_bytes(inputs),
             "output_bytes": self._output_bytes,
         }
+
+    def make_memory(self, _request: Message) -> Message:
+        """Make device mailboxes for the evaluation that begins, if they fit.
+
+        Returns:
+            `sizes` in bytes and `descriptors` of inbox and outbox, or `why` there are none.
+        """
+        wanted = self._memory_wanted()
+        if sum(wanted) > (self.device.free_bytes() or 0) * MEMORY_SHARE:
+            return {"why": f"{sum(wanted)} bytes are too much of what is free on the device"}
+        try:
+            sizes, descriptors = self.files.make_memory(wanted)
+        except OpError as error:
+            return {"why": error.message}
+        return {"sizes": sizes, "descriptors": descriptors}
+
+    def drop_memory(self, _request: Message) -> Message:
+        """Let the device mailboxes go."""
+        self.files.drop_memory()
+        return {}
+
+    def _memory_wanted(self) -> list[int]:
+        """Bytes for an inbox of every kind of content, and for an outbox of one call."""
+        loaded = self._current
+        taken, given = self._input_bytes, self._output_bytes or 0
+        weights = size_bytes(loaded.init) + size_bytes(dict(loaded.model.state_dict()))
+        # As many input sets to time on as outgrow the L2 cache three times; at least two.
+        sets = max(2 * taken, min(64 * taken, taken + 3 * (self.device.l2_bytes() or 0)))
+        return [max(weights, sets) + MEMORY_SLACK_BYTES, taken + given + MEMORY_SLACK_BYTES]
+
+    def _fresh_inbox(self) -> Mailbox:
+        inbox = self.files.inbox
+        inbox.rewind()
+        return inbox
 
     def _forward(self, inputs: list[Any]) -> Any:
         return self._current.model(*inputs)

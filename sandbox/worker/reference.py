@@ -15,6 +15,7 @@ import torch
 
 from egg_mcp.sandbox.worker import rounding
 from egg_mcp.sandbox.worker.device import Device
+from egg_mcp.sandbox.worker.input_maker import InputMaker
 from egg_mcp.sandbox.worker.op_error import OpError, user_code
 from egg_mcp.sandbox.worker.seeds import seed_all
 from egg_mcp.sandbox.worker.user_module import execute, require
@@ -63,7 +64,7 @@ class Reference:
         self.device = device
         module = execute(source, "reference", self.user_file, "import")
         self._model_class = require(module, "Model", "import")
-        self._get_inputs = require(module, "get_inputs", "import")
+        self._maker = InputMaker(require(module, "get_inputs", "import"), device.torch)
         self._get_init_inputs: Any = getattr(module, "get_init_inputs", list)
 
     def construct(self, weight_seed: int) -> tuple[torch.nn.Module, Any]:
@@ -92,20 +93,8 @@ class Reference:
         Raises:
             OpError: `inputs`.
         """
-        inputs: Any = None
-        if not self.device.emulated:
-            # Drawing a billion numbers takes seconds on a CPU, and the copy some more.
-            with contextlib.suppress(Exception), torch.device(self.device.torch):
-                seed_all(seed)
-                inputs = self._get_inputs()
         with user_code("inputs", self.user_file, kind="inputs"):
-            if inputs is None:
-                seed_all(seed)
-                inputs = self._get_inputs()
-            if not isinstance(inputs, (list, tuple)):
-                name = type(inputs).__name__
-                raise TypeError(f"get_inputs() returns {name}, not a list")
-            return list(map_tensors(inputs, lambda one: one.detach().to(self.device.torch)))
+            return self._maker.inputs(seed)
 
     def run(self, model: torch.nn.Module, inputs: list[Any]) -> Any:
         """One forward without gradients, finished when this returns.

@@ -1,4 +1,4 @@
-"""Tensors: values into trees with their bytes in a shared file, and back.
+"""Tensors: values into trees with their bytes in a mailbox, and back.
 
 Whatever comes from a candidate's worker is decoded here first, so `decode` trusts nothing.
 """
@@ -16,8 +16,8 @@ import torch
 
 from egg_mcp.sandbox import frames
 from egg_mcp.sandbox.worker.layout import DTYPES, contiguous_stride, is_dense
+from egg_mcp.sandbox.worker.mailbox import IN_MEMORY, Mailbox, Place
 from egg_mcp.sandbox.worker.op_error import OpError
-from egg_mcp.sandbox.worker.shared_file import SharedFile
 from egg_mcp.sandbox.worker.transfer import read_tensor, write_tensor
 from egg_mcp.sandbox.worker.values import children, dtype_name, size_bytes
 
@@ -46,10 +46,10 @@ class Other:
 
 
 class Encoder:
-    """Writes one value after another into a file."""
+    """Writes one value after another into a mailbox."""
 
-    def __init__(self, file: SharedFile, offset: int, parameters: bool) -> None:
-        self._file = file
+    def __init__(self, mailbox: Mailbox, offset: int, parameters: bool) -> None:
+        self._mailbox = mailbox
         self._parameters = parameters
         self._nodes = 0
         self.end = offset
@@ -92,36 +92,44 @@ class Encoder:
         if tensor.numel() == 0 or not is_dense(shape, stride):
             tensor, stride = tensor.contiguous(), contiguous_stride(shape)
         nbytes = size_bytes(tensor)
-        start = frames.aligned(self.end)
-        fits = nbytes == 0 or self._file.reserve(start + nbytes)
-        if fits:
-            write_tensor(self._file, start, tensor)
-            self.end = start + nbytes
         return {
             "t": "tensor",
             "dtype": dtype_name(tensor.dtype),
             "shape": list(shape),
             "stride": list(stride),
-            "offset": start if fits else None,
             "nbytes": nbytes,
+            **self._put(tensor, nbytes),
         }
+
+    def _put(self, tensor: torch.Tensor, nbytes: int) -> Tree:
+        """Write the bytes; where they are now."""
+        start, memory = self._mailbox.allot(tensor.device, nbytes), self._mailbox.memory
+        if start is not None and memory is not None:
+            write_tensor(memory, start, tensor)
+            return {"offset": start, "in": IN_MEMORY}
+        start = frames.aligned(self.end)
+        if nbytes and not self._mailbox.file.reserve(start + nbytes):
+            return {"offset": None}
+        write_tensor(self._mailbox.file, start, tensor)
+        self.end = start + nbytes
+        return {"offset": start}
 
 
 def encode(
     value: Any,
-    file: SharedFile,
+    mailbox: Mailbox,
     offset: int,
     parameters: bool = True,
 ) -> tuple[Tree, int]:
-    """The value's tree and where its bytes end in the file.
+    """The value's tree and where its bytes end in the mailbox's file.
 
     Args:
         value: tensors in lists, tuples and dicts, and plain values.
-        file: gets the bytes; a tensor that does not fit gets `"offset": null`.
-        offset: where to start.
+        mailbox: gets the bytes; a tensor that does not fit gets `"offset": null`.
+        offset: where to start in the file; device memory goes on where it was, or was rewound to.
         parameters: whether an `nn.Parameter` counts as a tensor.
     """
-    encoder = Encoder(file, offset, parameters)
+    encoder = Encoder(mailbox, offset, parameters)
     return encoder.encode(value), encoder.end
 
 
@@ -161,23 +169,23 @@ def scalar_tree(value: Any) -> Tree:
     return SCALARS.get(type(value), _other)(value)
 
 
-def decode(tree: Any, file: SharedFile, device: torch.device) -> Any:
+def decode(tree: Any, mailbox: Mailbox, device: torch.device) -> Any:
     """The value of a tree; leaves may be `Unwritten` or `Other`.
 
     Raises:
         OpError: kind `bad_tree`: any number, name or nesting that `encode` would not have sent.
     """
-    return Decoder(file, device).decode(tree)
+    return Decoder(mailbox, device).decode(tree)
 
 
 class Decoder:
     """Reads one tree, believing none of it."""
 
-    def __init__(self, file: SharedFile, device: torch.device) -> None:
-        self._file = file
+    def __init__(self, mailbox: Mailbox, device: torch.device) -> None:
+        self._mailbox = mailbox
         self._device = device
         self._nodes = 0
-        self._bytes_left = file.size_bytes
+        self._taken_bytes = {None: 0, IN_MEMORY: 0}
 
     def decode(self, tree: Any, depth: int = 0) -> Any:
         """The value of one node."""
@@ -224,16 +232,23 @@ class Decoder:
             stride = contiguous_stride(shape)
         elif not is_dense(shape, stride):
             raise _bad(f"strides {list(stride)!s:.200} for shape {list(shape)!s:.200}")
-        # Tensors never overlap, so together they can't exceed the file.
-        self._bytes_left -= nbytes
-        if self._bytes_left < 0 or (nbytes and offset + nbytes > self._file.size_bytes):
-            raise _bad(f"{nbytes} bytes at {offset} in a file of {self._file.size_bytes}")
+        place = self._claimed(tree.get("in"), offset, nbytes)
         try:
             tensor = torch.empty_strided(shape, stride, dtype=dtype, device=self._device)
         except (RuntimeError, TypeError) as error:
             raise _bad(f"shape {list(shape)!s:.200}: {error}") from None
-        read_tensor(self._file, offset, tensor)
+        read_tensor(place, offset, tensor)
         return tensor
+
+    def _claimed(self, name: Any, offset: int, nbytes: int) -> Place:
+        """Where the bytes lie; they are counted."""
+        place = self._mailbox.place(name)
+        size = place.size_bytes if nbytes else 0
+        # Tensors never overlap, so together they can't exceed the place.
+        self._taken_bytes[name] += nbytes
+        if self._taken_bytes[name] > size or (nbytes and offset + nbytes > size):
+            raise _bad(f"{nbytes} bytes at {offset} in a place of {size}")
+        return place
 
 
 def _bad(message: str) -> OpError:

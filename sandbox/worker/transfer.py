@@ -1,4 +1,4 @@
-"""Transfer: a tensor's bytes between device memory and a shared file."""
+"""Transfer: a tensor's bytes into a mailbox and out of it."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import torch
 
-from egg_mcp.sandbox.worker.shared_file import SharedFile, memory_at
+from egg_mcp.sandbox.worker.device_memory import DeviceMemory
+from egg_mcp.sandbox.worker.mailbox import Place
+from egg_mcp.sandbox.worker.shared_file import memory_at
 
 STAGING_BYTES = 64 * 1024 * 1024
 """Pinned host memory that GPU tensors pass through: pageable copies run at a quarter the speed."""
@@ -33,31 +35,40 @@ def _memory(tensor: torch.Tensor) -> memoryview:
     return memory_at(tensor.data_ptr(), tensor.numel())
 
 
-def write_tensor(file: SharedFile, offset: int, tensor: torch.Tensor) -> None:
-    """Write a dense tensor's bytes at `offset`; the file must be long enough."""
-    if tensor.numel() == 0:
-        return
-    flat = _flat_bytes(tensor)
-    if flat.device.type == "cpu":
-        file.write(offset, _memory(flat))
-        return
-    for start, part, staging in _staged(flat):
-        staging.copy_(part)
-        file.write(offset + start, _memory(staging))
+def write_tensor(place: Place, offset: int, tensor: torch.Tensor) -> None:
+    """Write a dense tensor's bytes at `offset`; the place must be long enough.
 
-
-def read_tensor(file: SharedFile, offset: int, tensor: torch.Tensor) -> None:
-    """Fill a dense tensor with the bytes at `offset`.
-
-    Raises:
-        OpError: the file ends too early.
+    What goes into device memory is there once the device is idle.
     """
     if tensor.numel() == 0:
         return
     flat = _flat_bytes(tensor)
+    if isinstance(place, DeviceMemory):
+        place.write(offset, flat)
+        return
     if flat.device.type == "cpu":
-        file.read(offset, _memory(flat))
+        place.write(offset, _memory(flat))
         return
     for start, part, staging in _staged(flat):
-        file.read(offset + start, _memory(staging))
+        staging.copy_(part)
+        place.write(offset + start, _memory(staging))
+
+
+def read_tensor(place: Place, offset: int, tensor: torch.Tensor) -> None:
+    """Fill a dense tensor with the bytes at `offset`, once.
+
+    Raises:
+        OpError: the place ends too early.
+    """
+    if tensor.numel() == 0:
+        return
+    flat = _flat_bytes(tensor)
+    if isinstance(place, DeviceMemory):
+        place.read(offset, flat)
+        return
+    if flat.device.type == "cpu":
+        place.read(offset, _memory(flat))
+        return
+    for start, part, staging in _staged(flat):
+        place.read(offset + start, _memory(staging))
         part.copy_(staging)

@@ -56,6 +56,10 @@ CASES = [
     Case("candidates/add_unmasked_wrong_tail", "wrong", SMALL),
     Case("candidates/counts_calls", "wrong", SMALL),
     Case("candidates/triton_compile_error", "build_failed", SMALL),
+    Case("candidates/claims_unwritten_bytes", "wrong", SMALL),
+    Case("candidates/lies_about_places", "wrong", SMALL),
+    Case("candidates/drops_inputs_after", "wrong", SMALL),
+    Case("candidates/noncontiguous_right", "pass", SMALL),
     Case("gpu/illegal_address", "crashed", SMALL),
     Case("gpu/out_of_memory", "crashed", SMALL),
     Case("candidates/autotuned", "pass", SMALL),
@@ -112,6 +116,7 @@ def test_a_candidate_gets_the_verdict_it_deserves_on_a_gpu(
     if verdict.status.value == "pass":
         assert verdict.timing is not None
         assert verdict.trials[-1].kind == "timed"
+        assert verdict.transfer == "device"
 
 
 def test_time_is_trusted_and_its_samples_are_kept(evaluations: dict[Case, Evaluation]) -> None:

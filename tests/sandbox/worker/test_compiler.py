@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from egg_mcp.sandbox.worker import tensors
+from egg_mcp.sandbox.worker.mailbox import Mailbox
 from egg_mcp.sandbox.worker.shared_file import NoRoom
 
 pytest.importorskip("triton")
@@ -41,7 +42,7 @@ ELF = b"\x7fELF"
 
 def _request(source: str) -> dict[str, Any]:
     forms = {"inputs": [torch.zeros(64, 300)], "init": [300]}
-    trees = {name: tensors.encode(value, NoRoom(), 0)[0] for name, value in forms.items()}
+    trees = {name: tensors.encode(value, Mailbox(NoRoom()), 0)[0] for name, value in forms.items()}
     return {"source": source, "arch": 90, "init_style": "positional", **trees}
 
 

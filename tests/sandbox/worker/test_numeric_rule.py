@@ -190,3 +190,49 @@ def test_empty_output_passes() -> None:
     found = numeric_rule.compare(numeric_rule.expect(native, native.double()), native)
     assert found.elementwise_ok["native"]
     assert found.ratios["native"] == 0.0
+
+
+def plainly(native: torch.Tensor, oracle: torch.Tensor, got: torch.Tensor) -> tuple[float, int]:
+    """The rule as the module's head states it: ratio and how many elements are out of bound."""
+    unit, count = 2.0**-24, oracle.numel()
+    level = float(oracle.square().mean().sqrt())
+    error = (native.double() - oracle).abs().flatten()
+    own = float(error.square().mean().sqrt())
+    percentile = float(error.sort().values[max(1, int(0.999 * count)) - 1])
+    off = (got.double() - oracle).abs()
+    bound = 8 * unit * oracle.abs() + max(8 * unit * level, 16 * percentile)
+    ratio = float(off.square().mean().sqrt()) / max(own, unit * level / 4)
+    return ratio, int((off > bound).sum())
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-7, 3e-6, 1e-5, 1e-3])
+def test_what_is_quickly_seen_to_hold_is_what_the_rule_says(off: float) -> None:
+    oracle = torch.randn(40, 500, dtype=torch.float64) * torch.logspace(-4, 4, 500)
+    native = oracle.float() * (1 + 1e-7 * torch.randn(40, 500))
+    got = native.clone()
+    got[7, 11] += off * got[7, 11].abs() * 10
+    ratio, bad = plainly(native, oracle, got)
+
+    found = numeric_rule.compare(numeric_rule.expect(native, oracle), got)
+
+    assert found.ratios["native"] == pytest.approx(ratio, rel=1e-9)
+    assert found.bad_share * oracle.numel() == pytest.approx(bad)
+    assert found.elementwise_ok["native"] == (bad == 0)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("where", ["got", "both", "expected"])
+def test_one_element_that_is_no_number_is_never_passed_over(odd: float, where: str) -> None:
+    oracle = torch.randn(1000, dtype=torch.float64)
+    got = oracle.float()
+    if where != "got":
+        oracle[500] = odd
+    expected = numeric_rule.expect(oracle.float(), oracle)
+    if where != "expected":
+        got[500] = odd
+
+    found = numeric_rule.compare(expected, got)
+
+    assert found.elementwise_ok["native"] == (where == "both")
+    assert found.first_bad == (None if where == "both" else 500)
+    assert found.ratios["native"] < 2

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from egg_mcp.sandbox.worker import tensors
+from egg_mcp.sandbox.worker.mailbox import Mailbox
 from egg_mcp.sandbox.worker.op_error import OpError
 from egg_mcp.sandbox.worker.shared_file import SharedFile
 from egg_mcp.sandbox.worker.tensors import Other, Unwritten
@@ -18,13 +19,13 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def shared() -> Iterator[SharedFile]:
+def shared() -> Iterator[Mailbox]:
     with tempfile.TemporaryFile() as file:
         file.truncate(1 << 16)
-        yield SharedFile(file.fileno())
+        yield Mailbox(SharedFile(file.fileno()))
 
 
-def there_and_back(value: Any, shared: SharedFile) -> Any:
+def there_and_back(value: Any, shared: Mailbox) -> Any:
     tree, _ = tensors.encode(value, shared, 0)
     return tensors.decode(tree, shared, CPU)
 
@@ -49,7 +50,7 @@ def there_and_back(value: Any, shared: SharedFile) -> Any:
     ],
     ids=lambda tensor: f"{tensor.dtype}-{tuple(tensor.shape)}-{tensor.stride()}",
 )
-def test_tensor_comes_back_as_it_was(tensor: torch.Tensor, shared: SharedFile) -> None:
+def test_tensor_comes_back_as_it_was(tensor: torch.Tensor, shared: Mailbox) -> None:
     back = there_and_back([tensor], shared)[0]
     assert back.dtype == tensor.dtype
     assert back.shape == tensor.shape
@@ -61,7 +62,7 @@ def test_tensor_comes_back_as_it_was(tensor: torch.Tensor, shared: SharedFile) -
         assert back.stride() == tensor.stride()
 
 
-def test_plain_values_come_back_as_they_were(shared: SharedFile) -> None:
+def test_plain_values_come_back_as_they_were(shared: Mailbox) -> None:
     value = {
         "a": (1, -2.5, None, True),
         3: [float("inf"), "text", 1 + 2j, torch.float16],
@@ -74,7 +75,7 @@ class Own(torch.Tensor):
     pass
 
 
-def test_what_is_no_plain_tensor_is_named_only(shared: SharedFile) -> None:
+def test_what_is_no_plain_tensor_is_named_only(shared: Mailbox) -> None:
     sparse = torch.eye(2).to_sparse()
     for value in (torch.randn(2).as_subclass(Own), sparse, torch.empty(2, device="meta"), object()):
         assert isinstance(there_and_back(value, shared), Other)
@@ -82,14 +83,14 @@ def test_what_is_no_plain_tensor_is_named_only(shared: SharedFile) -> None:
     assert tree == {"t": "other", "v": "torch.nn.parameter.Parameter"}
 
 
-def test_what_does_not_fit_is_not_written(shared: SharedFile) -> None:
+def test_what_does_not_fit_is_not_written(shared: Mailbox) -> None:
     tree, end = tensors.encode(torch.ones(1 << 20), shared, 0)
     assert tree["offset"] is None
     assert end == 0
     assert tensors.decode(tree, shared, CPU) == Unwritten(torch.float32, (1 << 20,))
 
 
-def test_endless_nesting_ends(shared: SharedFile) -> None:
+def test_endless_nesting_ends(shared: Mailbox) -> None:
     loop: list[Any] = []
     loop.append(loop)
     tree, _ = tensors.encode(loop, shared, 0)
@@ -155,7 +156,7 @@ def deep(levels: int) -> dict[str, Any]:
     ],
     ids=lambda tree: str(tree)[:60],
 )
-def test_hostile_trees_are_refused(tree: Any, shared: SharedFile) -> None:
+def test_hostile_trees_are_refused(tree: Any, shared: Mailbox) -> None:
     with pytest.raises(OpError) as caught:
         tensors.decode(tree, shared, CPU)
     assert caught.value.kind == "bad_tree"
