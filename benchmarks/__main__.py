@@ -23,8 +23,11 @@ def main() -> int:
         command.add_argument("--out", default="benchmarks/results", help="folder for the result")
         if name == "faults":
             command.add_argument("--only", default="", help="groups, separated by commas")
+        if name == "escapes":
+            command.add_argument("--bare", action="store_true", help="attack without a box, too")
         if name == "soak":
             command.add_argument("--evaluations", type=int, default=500, help="how many")
+            command.add_argument("--seed", type=int, help="of the mix, to have the same again")
     options = vars(parser.parse_args())
     return int(importlib.import_module(f"benchmarks.{options.pop('name')}").run(**options))
 
