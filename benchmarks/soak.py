@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 _ROUNDS = 10
 _GROWTH_BYTES = 16 << 20
-"""What the server may have grown by from the first tenth to the end."""
+"""What server and zygote may have grown by from the first tenth to the end."""
 
 _FAULTS: dict[str, tuple[str, str]] = {
     "honest": (HONEST, "pass/-"),
@@ -35,6 +35,7 @@ _FAULTS: dict[str, tuple[str, str]] = {
     "raises": (candidate(forward="raise KeyError('x')"), "crashed/raised"),
     "does-not-build": (candidate(at_import="1 / 0"), "build_failed/raised"),
     "ends": (candidate(forward="os._exit(3)"), "crashed/ended_itself"),
+    "exits": (candidate(forward="sys.exit(1)"), "crashed/ended_itself"),
     "reads-address-0": (candidate(forward="ctypes.string_at(0)"), "crashed/ended_by_signal"),
     "leaves-a-child": (
         candidate(forward="subprocess.Popen(['sleep', '1000'], start_new_session=True)"),
@@ -51,7 +52,7 @@ _FAULTS: dict[str, tuple[str, str]] = {
     "prints-much": (candidate(forward="os.write(1, b'x' * (1 << 22))"), "pass/-"),
     "hangs": (candidate(forward="while True:\n    pass"), "timed_out/hang_on_host"),
 }
-_KILLED: tuple[Part, ...] = ("guard", "worker", "referee", "zygote")
+_KILLED: tuple[Part, ...] = ("guard", "keeper", "worker", "referee", "zygote")
 _WEIGHTS = {"honest": 30, "hangs": 1}
 _USUAL_WEIGHT = 5
 _KILL_WEIGHT = 2
@@ -80,9 +81,15 @@ class Holdings:
         )
 
 
-def run(out: str, evaluations: int = 500) -> int:
-    """Evaluate so many candidates; 1 when something is left, or is called what it is not."""
-    seed = secrets.randbits(32)
+def run(out: str, evaluations: int = 500, seed: int | None = None) -> int:
+    """Evaluate so many candidates; 1 when something is left, or is called what it is not.
+
+    Args:
+        out: folder for the result.
+        evaluations: how many.
+        seed: of the mix; another one each time when None.
+    """
+    seed = secrets.randbits(32) if seed is None else seed
     lines = [f"{evaluations} evaluations, seed {seed}"]
 
     def say(line: str) -> None:
@@ -106,9 +113,31 @@ async def soak(evaluations: int, seed: int, say: Say) -> list[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         kind = "emulated" if device_slug() == "cpu" else "cuda"
+        gc.collect()
+        before = _descriptors()
         async with Bench.open(Path(folder), kind) as bench:
             mix = random.Random(seed)  # noqa: S311 - a mix that can be drawn again
-            return await _soak(bench.shared, Path(folder), evaluations, mix, say)
+            faults = await _soak(bench.shared, Path(folder), evaluations, mix, say)
+        gc.collect()
+        return faults + _left(Path(folder), before, say)
+
+
+def _left(folder: Path, descriptors_before: int, say: Say) -> list[str]:
+    """What there still is after the server's end, besides its locks."""
+    processes = len(descendants(os.getpid())) - 1
+    names = [path.name for path in folder.iterdir() if not path.name.startswith("egg-mcp-locks-")]
+    tickets = len(list(folder.glob("egg-mcp-locks-*/*.queue/*")))
+    descriptors = _descriptors() - descriptors_before
+    say(
+        f"after its end: processes {processes}, temporary entries {len(names)}, tickets {tickets}, "
+        f"descriptors {descriptors} more than before"
+    )
+    left = (processes, len(names), tickets, max(0, descriptors))
+    return [f"left after the end: {left}, {names}"] if any(left) else []
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def _soak(
@@ -129,6 +158,7 @@ async def _soak(
             say(f"after {number + 1:>4}: {held[-1]}")
     for line, count in sorted(seen.items()):
         say(f"  {count:>4} x {line}")
+    say(f"called what they are not: {len(faults)} of {evaluations}")
     return faults + _leaks(held)
 
 
@@ -167,7 +197,7 @@ def _counted(zygote: int, folder: Path, gpu_free_bytes: int | None) -> Holdings:
     queues = list(folder.glob("egg-mcp-locks-*/*.queue/*"))
     shared = [*Path("/dev/shm").iterdir(), *_system_v()]  # noqa: S108 - to count
     return Holdings(
-        descriptors=len(list(Path("/proc/self/fd").iterdir())),
+        descriptors=_descriptors(),
         processes=len(descendants(os.getpid())),
         folders=len(names) + len(queues),
         shared_memory=len(shared),
@@ -208,8 +238,10 @@ def _leaks(held: list[Holdings]) -> list[str]:
         for name in ("descriptors", "processes", "folders", "shared_memory")
         if getattr(last, name) > getattr(first, name)
     ]
-    if last.resident_bytes - first.resident_bytes > _GROWTH_BYTES:
-        found.append(f"the server grew by {last.resident_bytes - first.resident_bytes} bytes")
+    for name in ("resident_bytes", "zygote_bytes"):
+        grown = getattr(last, name) - getattr(first, name)
+        if grown > _GROWTH_BYTES:
+            found.append(f"{name} grew by {grown}")
     if first.gpu_free_bytes and last.gpu_free_bytes:
         lost = first.gpu_free_bytes - last.gpu_free_bytes
         if lost > _GROWTH_BYTES:

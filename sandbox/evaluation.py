@@ -124,11 +124,13 @@ class CandidateEvaluation:
         """What the end of the candidate's process says about it.
 
         Raises:
-            ZygoteDied: nothing: all processes went together.
+            ZygoteDied: nothing: all processes went together, or nobody knows how this one ended.
             SandboxError: nothing: the referee has gone, too.
         """
         if not self._launcher.is_running:
             raise ZygoteDied("the zygote died, and every worker with it") from error
+        if isinstance(error, WorkerDied) and error.exit_code is None and not error.reason:
+            raise ZygoteDied("the zygote does not say how the worker ended") from error
         if not self._referee.worker.is_running:
             if is_own_doing(error):
                 said = f"The reference, which ran before, ended early: {error}."

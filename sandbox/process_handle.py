@@ -112,8 +112,10 @@ class ForkedProcess:
             self._pidfd = None
         with anyio.move_on_after(_REPORT_S):
             await self._reported.wait()
-        with anyio.move_on_after(_CLEAR_S):
-            await self._cleared.wait()
+        # A zygote that does not report will not clear up either.
+        if self._reported.is_set():
+            with anyio.move_on_after(_CLEAR_S):
+                await self._cleared.wait()
         return self._code
 
     def report(self, code: int | None) -> None:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 import anyio.abc
@@ -170,20 +170,29 @@ class Zygote:
             with anyio.move_on_after(_LAST_WORDS_S):
                 await self._launched.output.ended.wait()
         if ready.get("type") != "ready":
-            said = ready.get("error", {}).get("message") or self._printed()
-            raise WorkerUnavailable(
-                f"no worker comes up under {str(self._settings.worker_python)!r}: "
-                f"{said or 'it said nothing'}. `egg-mcp doctor` checks this; torch and triton "
-                "come with `pip install 'egg-mcp[torch]'`, or name another Python with "
-                "--worker-python."
-            )
+            error: object = ready.get("error")
+            said = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else ""
+            raise self._unavailable(said or self._printed() or "it said nothing")
+        try:
+            self._learn(ready)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unavailable(f"it does not say what it is: {error!r}") from error
+        _accept(self.sandbox)
+
+    def _learn(self, ready: dict[str, Any]) -> None:
         self.sandbox = SandboxReport.model_validate(
             {"mode": self._settings.sandbox, **ready["sandbox"]}
         )
         self._device = DeviceFacts.model_validate(
             {**ready["device"], "sandbox": self.sandbox.short}
         )
-        _accept(self.sandbox)
+
+    def _unavailable(self, why: str) -> WorkerUnavailable:
+        return WorkerUnavailable(
+            f"no worker comes up under {str(self._settings.worker_python)!r}: {why}. `egg-mcp "
+            "doctor` checks this; torch and triton come with `pip install 'egg-mcp[torch]'`, or "
+            "name another Python with --worker-python."
+        )
 
     async def _listen(self) -> None:
         """Take in what it reports until it ends."""

@@ -6,11 +6,12 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from benchmarks.fault_cases.case import NOTHING, Outcome, unsaid_step
+from benchmarks.fault_cases.client import StdioClient
 from benchmarks.fault_cases.sources import HONEST, SUM
 from benchmarks.fault_cases.subject import Subject
 from egg_mcp.errors import SandboxError
@@ -26,10 +27,10 @@ from egg_mcp.vocabulary.verdict import Rigor
 Report = Callable[[str], Awaitable[None]]
 
 _TIGHT: dict[str, object] = {
-    "build_deadline_s": 2.5,
-    "first_call_deadline_s": 2.5,
-    "trial_deadline_s": 2.5,
-    "referee_deadline_s": 6.0,
+    "build_deadline_s": 2.0,
+    "first_call_deadline_s": 2.0,
+    "trial_deadline_s": 2.0,
+    "referee_deadline_s": 5.0,
     "start_deadline_s": 30.0,
     "max_host_memory_bytes": 2 << 30,
     "max_processes": 128,
@@ -59,12 +60,14 @@ Device = Literal["cuda", "emulated"]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One executor that most cases share, and ways to have another."""
+    """One executor and one server that most cases share, and ways to have another."""
 
     folder: Path
     device: Device
     shared: Subject
     has_box: bool
+    _exit: contextlib.ExitStack
+    _servers: list[StdioClient] = field(default_factory=list[StdioClient])
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -72,9 +75,10 @@ class Bench:
         """Until left: temporary files, and so the device's lock, are in this folder."""
         kept, tempfile.tempdir = tempfile.tempdir, str(folder)
         try:
-            async with Subject.open(_settings(folder, device)) as shared:
-                report = await shared.executor.sandbox()
-                yield cls(folder, device, shared, "limits" in report.layers)
+            with contextlib.ExitStack() as stack:
+                async with Subject.open(_settings(folder, device)) as shared:
+                    report = await shared.executor.sandbox()
+                    yield cls(folder, device, shared, "limits" in report.layers, stack)
         finally:
             tempfile.tempdir = kept
 
@@ -85,6 +89,21 @@ class Bench:
         """An executor of the case's own, with other settings."""
         async with Subject.open(_settings(self.folder, self.device, **more), start) as subject:
             yield subject
+
+    def server(self) -> StdioClient:
+        """A server with the same limits; started where none runs. Blocks."""
+        if not self._servers or self._servers[-1].process.poll() is not None:
+            state = self.folder / "server"
+            opened = StdioClient.open(state, self.folder, **self.environment())
+            self._servers.append(self._exit.enter_context(opened))
+        return self._servers[-1]
+
+    def environment(self) -> dict[str, str]:
+        """The limits as a server takes them."""
+        limits = {**_TIGHT, **(_ON_GPU if self.device == "cuda" else {}), "device": self.device}
+        return {
+            f"EGG_{name.upper()}": str(value) for name, value in limits.items() if value is not None
+        }
 
     async def observe(
         self,

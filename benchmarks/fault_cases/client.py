@@ -25,8 +25,14 @@ class StdioClient:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, state: Path, workspace: Path) -> Generator[StdioClient]:
-        """A server on that state that has shaken hands; killed in the end if it still runs."""
+    def open(cls, state: Path, workspace: Path, **more: str) -> Generator[StdioClient]:
+        """A server on that state that has shaken hands; killed in the end if it still runs.
+
+        Args:
+            state: its state folder.
+            workspace: its workspace, and where its temporary files go.
+            more: further variables of its environment.
+        """
         process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "egg_mcp"),
@@ -37,7 +43,7 @@ class StdioClient:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env={**os.environ, "TMPDIR": str(workspace)},
+            env={**os.environ, "TMPDIR": str(workspace), **more},
         )
         client = cls(process)
         try:

@@ -7,10 +7,12 @@ from benchmarks.fault_cases import (
     in_machine,
     in_reference,
     in_server,
+    in_state,
     killed,
     on_channel,
     on_gpu,
     over_limits,
+    told,
 )
 from benchmarks.fault_cases.bench import Bench
 from benchmarks.fault_cases.case import GPU_ONLY, NEEDS_BOX, Case
@@ -23,6 +25,8 @@ GROUPS: dict[str, tuple[Case, ...]] = {
     "reference": in_reference.CASES,
     "machine": in_machine.CASES,
     "server": in_server.CASES,
+    "told": told.CASES,
+    "state": in_state.CASES,
     "gpu": on_gpu.CASES,
 }
 

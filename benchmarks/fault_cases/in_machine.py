@@ -16,6 +16,7 @@ from benchmarks.fault_cases.case import Case, Outcome
 from benchmarks.fault_cases.sources import HONEST, candidate
 from egg_mcp.errors import WorkerUnavailable
 from egg_mcp.executor.lease import lease_folder, visible_device
+from egg_mcp.sandbox import frames
 from egg_mcp.sandbox.launcher import Launched, Launcher, Role
 from egg_mcp.sandbox.starting import start_launcher
 from egg_mcp.settings import Settings
@@ -26,16 +27,33 @@ _UNAVAILABLE = "failed/worker_unavailable"
 _CRASH = candidate(forward="os._exit(1)")
 
 
-async def _python(bench: Bench, script: str | None, mode: int) -> Outcome:
+_ON_THE_SOCKET = (
+    "import socket, sys; "
+    "number = int(sys.argv[sys.argv.index('--socket') + 1]); "
+    "channel = socket.socket(fileno=number); "
+    "channel.recv(1 << 20); "
+    "channel.sendall(bytes.fromhex('{said}')); "
+    "channel.recv(1)"
+)
+
+
+async def _python(
+    bench: Bench, script: str | None, mode: int = 0o700, start_deadline_s: float = 30
+) -> Outcome:
     """An executor with that Python cannot work; the one beside it can."""
     python = bench.folder / "python"
     python.unlink(missing_ok=True)
     if script is not None:
         python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         python.chmod(mode)
-    async with bench.own(worker_python=python) as subject:
+    async with bench.own(worker_python=python, start_deadline_s=start_deadline_s) as subject:
         got, text = await attempt(subject, HONEST)
     return await aftermath(bench.shared, got, text)
+
+
+def _says_on_the_socket(said: bytes) -> str:
+    program = _ON_THE_SOCKET.format(said=said.hex())
+    return f'exec {sys.executable} -c "{program}" "$@"'
 
 
 async def _no_gpu(bench: Bench) -> Outcome:
@@ -120,7 +138,7 @@ async def _two_at_once(bench: Bench) -> Outcome:
     async with bench.own() as other:
         await warm(bench.shared)
         await warm(other)
-        slow = candidate(forward="time.sleep(0.5)")
+        slow = candidate(forward="time.sleep(0.1)")
         async with anyio.create_task_group() as group:
 
             async def judge(subject: object, source: str) -> None:
@@ -170,25 +188,43 @@ def _is_held(lock: Path) -> bool:
 
 
 CASES = (
-    Case("python-missing", _UNAVAILABLE, partial(_python, script=None, mode=0), "--worker-python"),
+    Case("python-missing", _UNAVAILABLE, partial(_python, script=None), "--worker-python"),
     Case(
         "python-not-executable",
         _UNAVAILABLE,
         partial(_python, script="exit 0", mode=0o600),
         "--worker-python",
     ),
-    Case("python-that-exits", _UNAVAILABLE, partial(_python, script="exit 7", mode=0o700)),
+    Case("python-that-exits", _UNAVAILABLE, partial(_python, script="exit 7")),
     Case(
         "python-that-prints-garbage",
         _UNAVAILABLE,
-        partial(_python, script="echo garbage; exit 1", mode=0o700),
+        partial(_python, script="echo garbage; exit 1"),
         "garbage",
     ),
     Case(
         "python-without-torch",
         _UNAVAILABLE,
-        partial(_python, script=f'exec {sys.executable} -S "$@"', mode=0o700),
+        partial(_python, script=f'exec {sys.executable} -S "$@"'),
         "egg-mcp[torch]",
+    ),
+    Case(
+        "python-that-hangs",
+        _UNAVAILABLE,
+        partial(_python, script="exec sleep 1000", start_deadline_s=1),
+        "--worker-python",
+    ),
+    Case(
+        "python-with-garbage-on-the-socket",
+        _UNAVAILABLE,
+        partial(_python, script=_says_on_the_socket(b"garbage, garbage")),
+        "--worker-python",
+    ),
+    Case(
+        "python-that-is-ready-without-a-word",
+        _UNAVAILABLE,
+        partial(_python, script=_says_on_the_socket(frames.encode({"type": "ready"}))),
+        "--worker-python",
     ),
     Case("gpu-wanted-and-not-there", _UNAVAILABLE, _no_gpu, "sees no CUDA device"),
     Case("device-sick-after-a-crash", "failed/device_sick", _sick_device, "known sum"),

@@ -123,11 +123,22 @@ async def _while_two_wait(bench: Bench) -> Outcome:
 
 async def _stopped_zygote(bench: Bench) -> Outcome:
     """It does not answer any more: given up after its deadline, and another one started."""
-    async with bench.own(start_deadline_s=8) as subject:
+    async with bench.own(start_deadline_s=5) as subject:
         await warm(subject)
         zygote, referees = subject.zygote, subject.guards()
         os.kill(zygote, signal.SIGSTOP)
         got, text = await attempt(subject, HONEST)
+        return await aftermath(subject, got, text, zygote, referees)
+
+
+async def _stopped_in_the_middle(bench: Bench) -> Outcome:
+    """It does not say any more how a candidate ended: nobody knows, so nobody is blamed."""
+    async with bench.own(start_deadline_s=5) as subject:
+        await warm(subject)
+        zygote, referees = subject.zygote, subject.guards()
+        killer = Killer(subject, "zygote", which=signal.SIGSTOP)
+        source = candidate(forward="if self.calls > 1:\n    os._exit(0)")
+        got, text = await attempt(subject, source, killer)
         return await aftermath(subject, got, text, zygote, referees)
 
 
@@ -195,5 +206,6 @@ CASES = (
     ),
     Case("zygote-killed-while-two-wait", "pass/-", _while_two_wait),
     Case("zygote-stopped", "pass/-", _stopped_zygote),
+    Case("zygote-stopped-in-the-middle", "failed/zygote_died", _stopped_in_the_middle),
     Case("caller-gives-up", "cancelled/-", _cancelled),
 )

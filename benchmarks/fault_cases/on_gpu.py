@@ -8,7 +8,7 @@ from benchmarks.fault_cases.case import GPU_ONLY, Case
 from benchmarks.fault_cases.in_candidate import inject
 from benchmarks.fault_cases.sources import candidate
 
-_KERNELS = """
+KERNELS = """
 @triton.jit
 def spin(x_ptr):
     value = tl.load(x_ptr, volatile=True)
@@ -20,6 +20,20 @@ def spin(x_ptr):
 @triton.jit
 def store_far(x_ptr, offset):
     tl.store(x_ptr + offset, 1.0)
+
+
+@triton.jit
+def store_askew(x_ptr):
+    tl.store(x_ptr.to(tl.pointer_type(tl.float32)), 1.0)
+
+
+@triton.jit
+def trap(x_ptr):
+    x = tl.load(x_ptr)
+    y = tl.inline_asm_elementwise(
+        "trap; mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=False, pack=1
+    )
+    tl.store(x_ptr, y)
 
 
 @triton.jit
@@ -47,7 +61,7 @@ _FULL = "crashed/out_of_device_memory"
 
 
 def _case(name: str, expected: str, forward: str, says: str = "") -> Case:
-    source = candidate(at_import=_KERNELS, forward=forward)
+    source = candidate(at_import=KERNELS, forward=forward)
     return Case(name, expected, partial(inject, source=source), says, GPU_ONLY)
 
 
@@ -72,6 +86,13 @@ CASES = (
         _FAULT,
         f"try:\n    store_far[(1,)](a, 1 << 40)\n    {_SYNC}\nexcept RuntimeError:\n    pass",
     ),
+    _case(
+        "misaligned-address",
+        _FAULT,
+        f"store_askew[(1,)](torch.zeros(64, dtype=torch.uint8, device='cuda')[1:])\n{_SYNC}",
+        "misaligned address",
+    ),
+    _case("trap", _FAULT, f"trap[(1,)](a)\n{_SYNC}"),
     _case(
         "device-assertion",
         _FAULT,

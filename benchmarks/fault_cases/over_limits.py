@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.fault_cases.bench import Bench
+from benchmarks.fault_cases.bench import Bench, aftermath, attempt
 from benchmarks.fault_cases.case import NEEDS_BOX, Case, Outcome
 from benchmarks.fault_cases.in_candidate import inject
-from benchmarks.fault_cases.sources import candidate
+from benchmarks.fault_cases.sources import HONEST, candidate
 from egg_mcp.sandbox import machine_memory
 
 _MEMORY = "crashed/out_of_host_memory"
@@ -53,8 +53,15 @@ async def _machine_runs_out(bench: Bench, forward: str) -> Outcome:
         return await bench.observe(subject, candidate(forward=forward))
 
 
+async def _machine_has_run_out(bench: Bench) -> Outcome:
+    """Too little is left from the start: no code that is run here is to blame."""
+    async with bench.own(least_free_memory_bytes=1 << 60) as subject:
+        got, text = await attempt(subject, HONEST)
+    return await aftermath(bench.shared, got, text)
+
+
 async def _processor_time(bench: Bench) -> Outcome:
-    async with bench.own(max_cpu_s=4, first_call_deadline_s=60) as subject:
+    async with bench.own(max_cpu_s=3, first_call_deadline_s=60) as subject:
         return await bench.observe(subject, candidate(forward="while True:\n    pass"))
 
 
@@ -72,6 +79,12 @@ CASES = (
         partial(_machine_runs_out, forward=_SHARED_PAGES),
     ),
     Case("memfd-until-the-machine-runs-out", _MEMORY, partial(_machine_runs_out, forward=_MEMFD)),
+    Case(
+        "machine-that-has-run-out-of-memory",
+        "failed/reference_died",
+        _machine_has_run_out,
+        "the machine ran out of memory",
+    ),
     Case("processor-time-over", "crashed/over_cpu_time", _processor_time, needs=NEEDS_BOX),
     _case("disk-full", _DISK, f"folder = '.'\n{_MEGABYTES}"),
     _case("shared-memory-full", _DISK, f"folder = '/dev/shm'\n{_MEGABYTES}"),

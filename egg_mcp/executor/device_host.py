@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 import anyio
 import anyio.abc
 
-from egg_mcp.errors import DeviceSick
+from egg_mcp.errors import DeviceSick, ZygoteDied
 from egg_mcp.executor.contract import Report
 from egg_mcp.executor.lease import device_lease, lease_folder, visible_device
 from egg_mcp.sandbox.canary import sing
@@ -98,12 +98,19 @@ class DeviceHost:
         if not self.is_suspect:
             return
         await report("checking the device after a fault")
-        launcher = await self.launcher()
-        said = await sing(launcher, self._settings)
+        said = await self._canary()
         if said is not None:
             # A context that is still being torn down, say.
             await anyio.sleep(_CANARY_PAUSE_S)
-            said = await sing(launcher, self._settings)
+            said = await self._canary()
         if said is not None:
             raise DeviceSick(f"after a fault the device does not compute a known sum: {said}")
         self.is_suspect = False
+
+    async def _canary(self) -> str | None:
+        """None when it sings, else what it said."""
+        try:
+            return await sing(await self.launcher(), self._settings)
+        except ZygoteDied:
+            # It had gone, or was stuck, since the fault: once more, with another one.
+            return await sing(await self.launcher(), self._settings)

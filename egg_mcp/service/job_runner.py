@@ -183,8 +183,10 @@ class JobRunner:
         try:
             self._save(ending)
         except StateError as error:
-            text = f"the work is done, but cannot be written down: {error} It is kept in memory."
-            return ending.job.model_copy(update={"status": JobStatus.FAILED, "error": text})
+            text = f"the work is done, but cannot be written down: {error}. It is kept in memory."
+            # Without its verdict, which would read as if that had failed.
+            failed = {"status": JobStatus.FAILED, "error": text, "fault": Fault.MACHINE}
+            return ending.job.model_copy(update={**failed, "verdict": None})
         del self._unsaved[job_id]
         return None
 

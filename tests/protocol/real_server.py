@@ -197,8 +197,9 @@ class RealServer:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, self.process.stdout.fileno())
         os.close(nothing)
-        # The reader is still inside its last read from the pipe: one more short line ends that.
-        self.request("ping", {})
+        # The reader may still be inside its last read from the pipe: one more short line ends that.
+        self.start("ping", {})
+        self.end_of_output()
 
     def end_of_output(self) -> None:
         """Wait for the last line."""
