@@ -40,7 +40,8 @@ def add(group: int, folder: Path | None) -> None:
         with contextlib.suppress(OSError):
             _shells.append(_shell())
     _folders[group] = folder
-    if folder is not None:
+    # One line, one folder: a path with a line break would name another to be removed.
+    if folder is not None and "\n" not in str(folder):
         _tell(f"folder {folder}")
     _tell(_all_groups())
 

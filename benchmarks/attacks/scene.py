@@ -113,8 +113,10 @@ class Scene:
         for name, (pid, before) in self.before.items():
             changed = outsiders.changes(before, outsiders.looks(pid))
             found.append(f"{name}: {changed}" if changed else "")
-            if Path(f"/proc/{pid}/cwd/{self.label}").exists():
+            planted = Path(f"/proc/{pid}/cwd/{self.label}")
+            if planted.exists():
                 found.append(f"there is a new file in the folder of the {name}")
+                planted.unlink()
         outsiders.set_going(pid for pid, _ in self.before.values())
         return [one for one in found if one]
 

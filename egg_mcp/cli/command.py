@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from egg_mcp import __version__
 from egg_mcp.errors import EggError
+from egg_mcp.settings import Settings
 
 _DESCRIPTION = (
     "MCP server that turns an LLM client into a careful GPU-kernel engineer. Without a command it "
     "serves one client over standard input and output."
 )
+_NAMED_SETTINGS = ("state_dir", "workspace", "worker_python", "device", "sandbox", "transport")
 _COMMANDS = {
     "serve": "serve MCP (the default)",
     "demo": "drive the real server through three Problems",
@@ -78,6 +80,13 @@ def _add_settings(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
         choices=("auto", "strict", "off"),
         help="what stands between kernels and this machine (EGG_SANDBOX; default auto)",
     )
+    limits = parser.add_argument_group("limits and deadlines, each also as EGG_... in capitals")
+    for name, field in Settings.model_fields.items():
+        if name not in _NAMED_SETTINGS:
+            # argparse reads a percent sign as the start of a field of its own.
+            meaning = " ".join((field.description or "").split()).replace("%", "%%")
+            flag = f"--{name.replace('_', '-')}"
+            limits.add_argument(flag, default=default, metavar="NUMBER", help=meaning)
 
 
 def _add_transport(parser: argparse.ArgumentParser, *, suppress: bool) -> None:

@@ -31,7 +31,8 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     for check in (_state, _workspace, _guidelines, _worker):
         try:
             for line in check(settings):
-                print(f"ok    {line}")
+                # What is set in belongs to the line before it.
+                print(f"{'' if line.startswith(' ') else 'ok':<6}{line}")
         except EggError as error:
             sound = False
             print(f"FAIL  {error}")

@@ -11,11 +11,5 @@ from egg_mcp.settings import Settings, settings_from
 def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
     """The settings that these arguments and variables name. Raises RequestError."""
     return settings_from(
-        environment,
-        state_dir=options.state_dir,
-        workspace=options.workspace,
-        worker_python=options.worker_python,
-        device=options.device,
-        sandbox=options.sandbox,
-        transport=getattr(options, "transport", None),
+        environment, **{name: getattr(options, name, None) for name in Settings.model_fields}
     )

@@ -98,7 +98,6 @@ class LocalExecutor:
         async with self._host.turn(report):
             await report("running the reference")
             _, screening = await self._fresh_referee(problem)
-            self._host.is_suspect = screening.status == "reference_failed"
             return screening
 
     async def evaluate(
@@ -186,12 +185,15 @@ class LocalExecutor:
         while len(self._referees) >= _MOST_REFEREES:
             await self._drop(min(self._referees, key=lambda known: self._referees[known][1]))
         launcher = await self._host.launcher()
+        # Until it has ended well: also when it is cancelled, or killed.
+        self._host.is_suspect = True
         try:
             referee, screening = await Referee.start(problem, launcher, self._settings)
         except WorkerDied as error:
             if not launcher.is_running:
                 raise ZygoteDied("the zygote died, and every worker with it") from error
             raise
+        self._host.is_suspect = screening.status == "reference_failed"
         if referee.worker.is_running:
             self._referees[problem.problem_hash] = (referee, time.monotonic())
         return referee, screening

@@ -26,3 +26,10 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed % 2**63)
     if NUMPY is not None:
         NUMPY.random.seed(seed % 2**32)
+
+
+def draw_afresh() -> None:
+    """In a fork: leave the states that every fork of one process has. Torch's seed is fixed anyway."""
+    random.seed()
+    if NUMPY is not None:
+        NUMPY.random.seed()

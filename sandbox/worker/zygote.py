@@ -12,9 +12,9 @@ has started, `refused`.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
-import random
 import select
 import signal
 import socket
@@ -81,7 +81,6 @@ class Zygote:
             raise OpError("no_cuda", f"the device does not start: {self.device}")
         gc.collect()
         gc.freeze()
-        self.threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
     def ready(self) -> dict[str, Any]:
         """The first event."""
@@ -90,7 +89,6 @@ class Zygote:
             "role": "zygote",
             "device": self.device,
             "sandbox": self.sandbox,
-            "threads": self.threads,
         }
 
     def run(self) -> NoReturn:
@@ -185,10 +183,10 @@ def _work(
     def work() -> None:
         os.environ.clear()
         os.environ.update({**environment, **engine.variables(emulated)})
-        # What this process has inherited: the zygote's temporary folder, which is not in the box,
-        # and the state of its generator, which every fork would share.
+        # The zygote's temporary folder, which this process has inherited, is not in the box.
         tempfile.tempdir = None
-        random.seed()
+        # Imported late: seeds needs torch, and the probe comes before that.
+        importlib.import_module("egg_mcp.sandbox.worker.seeds").draw_afresh()
         main.run(role, Channel(channel), emulated)
 
     return work

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from egg_mcp.cli import main
 from egg_mcp.errors import RequestError
 from egg_mcp.settings import Settings, settings_from
 
@@ -85,3 +86,18 @@ def test_unknown_flag_is_refused() -> None:
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Settings().device = "cuda"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_every_setting_is_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = capsys.readouterr().out
+    assert [
+        name for name in Settings.model_fields if f"--{name.replace('_', '-')}" not in listed
+    ] == []
+
+
+def test_no_sandbox_is_refused_over_http() -> None:
+    with pytest.raises(RequestError, match="stdio only"):
+        settings_from({}, sandbox="off", transport="http")
+    assert settings_from({}, sandbox="off").sandbox == "off"

@@ -10,9 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from egg_mcp.errors import WorkerUnavailable
+from egg_mcp.errors import WorkerDied, WorkerUnavailable
 from egg_mcp.executor import LocalExecutor
-from tests.sandbox.evaluation.judging import judge, settings, workers_of
+from egg_mcp.vocabulary.problem import Problem
+from egg_mcp.vocabulary.record import content_hash
+from tests.sandbox.evaluation.judging import judge, problem, quiet, settings, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -21,6 +23,25 @@ async def passes(executor: LocalExecutor) -> bool:
     """Whether an honest candidate is judged right now."""
     verdict = (await judge(executor, "good_add", "add_right")).verdict
     return verdict.status.value == "emulated_pass"
+
+
+def test_after_a_reference_that_was_killed_the_device_is_checked_first(tmp_path: Path) -> None:
+    source = "import os\n\nos.kill(os.getpid(), 9)\n"
+    killed = Problem(problem_hash=content_hash(source), title="killed", source=source)
+    said: list[str] = []
+
+    async def listen(line: str) -> None:
+        said.append(line)
+
+    async def run() -> None:
+        async with LocalExecutor(settings(tmp_path)) as executor:
+            with pytest.raises(WorkerDied):
+                await executor.screen(killed, quiet)
+            await executor.screen(problem("good_add"), listen)
+
+    anyio.run(run)
+
+    assert said[0] == "checking the device after a fault"
 
 
 def test_nothing_is_left_of_an_executor(tmp_path: Path) -> None:
